@@ -11,38 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements in memory, shared by every value that is a view of them. */
+/* Elements in memory; all views of one value share a storage. */
 typedef struct storage {
     const unsigned char *data;
-    unsigned char *owned; /* the same, or NULL where it is the caller's input */
+    unsigned char *owned; /* the same memory; NULL if the memory is the caller's input */
     size_t refs;
 } storage;
 
-/* What a node is worth: element (i, j, ..) stands at start + i * stride[0] + j * stride[1] + ..  Movement gives another view of
- * the same storage where strides can say it. */
+/* The value of a node: element (i, j, ..) is at start + i * stride[0] + j * stride[1] + ..  Movement ops return another view of
+ * the same storage if strides can express it. */
 typedef struct value {
     storage *store;
     int64_t start;
     int64_t dim[BL_MAX_DIMS];
     int64_t stride[BL_MAX_DIMS];
     int64_t count;
-    uint32_t users; /* that have not run yet; a root is one more */
-    int nresults;   /* of a SCAN: row-major elements of each, owned */
+    uint32_t users; /* users that have not run yet, plus one for a root */
+    int nresults;   /* of a SCAN: row-major elements of each result, owned */
     void **result;
 } value;
 
 typedef struct evaluator {
     bl_ir *ir;
     bl_nodes nodes;
-    uint32_t *place; /* in |nodes|, by a node's id */
-    value *values;   /* of |nodes| */
+    uint32_t *place; /* index in |nodes| by node id */
+    value *values;   /* values of |nodes| */
     const void *const *inputs;
-    const void *const *bound; /* parameters of the scan whose body this is, or NULL */
+    const void *const *bound; /* parameters of the scan whose body is evaluated, or NULL */
     const int64_t *vars;
     bl_err *err;
 } evaluator;
 
-/* ---- walking the elements of a shape in row-major order, with the place of each in up to four values */
+/* ---- iteration over the elements of a shape in row-major order, with the offset of each element in up to four values */
 
 enum { MAX_WALKED = 4 };
 
@@ -82,7 +82,7 @@ static const unsigned char *element(const value *v, bl_dtype dtype, int64_t at)
     return v->store->data + (size_t)at * bl_dtype_bytes(dtype);
 }
 
-/* The same in a value that new_storage has just made. */
+/* Returns an element of a value that new_storage has just made. */
 static unsigned char *own_element(const value *v, bl_dtype dtype, int64_t at)
 {
     return v->store->owned + (size_t)at * bl_dtype_bytes(dtype);
@@ -107,7 +107,7 @@ static value *value_of(const evaluator *e, const bl_node *node)
     return &e->values[e->place[node->id]];
 }
 
-/* Fill in the extents of |node| and count its elements. */
+/* Sets the extents of |node| and the number of its elements. */
 static bl_status set_shape(const evaluator *e, const bl_node *node, value *v)
 {
     v->count = 1;
@@ -120,7 +120,8 @@ static bl_status set_shape(const evaluator *e, const bl_node *node, value *v)
     return BL_OK;
 }
 
-/* Row-major strides.  Products of some of the extents can exceed that of all only where one is 0: then nothing is walked. */
+/* Sets row-major strides.  A product of some extents can exceed the product of all only if an extent is 0; then there is no
+ * element. */
 static void set_strides(int ndim, value *v)
 {
     int64_t step = 1;
@@ -236,7 +237,7 @@ static bl_status eval_alu(const evaluator *e, const bl_node *node, value *v)
 
 /* ---- movement */
 
-/* The elements of |x| in row-major order. */
+/* Copies the elements of |x| in row-major order. */
 static bl_status eval_reshape(const evaluator *e, const bl_node *node, const value *x, value *v)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
@@ -336,7 +337,7 @@ static bl_status eval_window(const evaluator *e, const bl_node *node, const valu
     bl_window_get(node->arg, &axis, &stride, &dilation);
     share(v, x);
     memcpy(v->stride, x->stride, sizeof v->stride);
-    /* the last element that a window sees: (windows - 1) * stride + (size - 1) * dilation */
+    /* the last element of a window: (windows - 1) * stride + (size - 1) * dilation */
     BL_TRY(require(e, node,
                    bl_i64_mul(v->dim[axis] - 1, stride, &reach) && bl_i64_mul(v->dim[last] - 1, dilation, &step) &&
                        bl_i64_add(reach, step, &reach) && (v->count == 0 || reach < x->dim[axis]),
@@ -370,9 +371,9 @@ static bl_status eval_move(const evaluator *e, const bl_node *node, value *v)
     }
 }
 
-/* ---- the rest */
+/* ---- reductions and indexing */
 
-/* Sums and products of floats are kept in double and rounded once at the end: the most exact answer. */
+/* Sums and products of floats are computed in double and rounded once at the end, which is the most exact result. */
 static bl_status eval_reduce(const evaluator *e, const bl_node *node, value *v)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
@@ -380,7 +381,7 @@ static bl_status eval_reduce(const evaluator *e, const bl_node *node, value *v)
     bl_dtype carried = bl_dtype_is_float(dtype) && (fold == BL_OP_ADD || fold == BL_OP_MUL) ? BL_F64 : dtype;
     const value *x = value_of(e, node->src[0]);
     walk w = {.ndim = node->ndim, .dim = x->dim};
-    int64_t into[BL_MAX_DIMS]; /* strides of the result along x: 0 where it is folded */
+    int64_t into[BL_MAX_DIMS]; /* strides of the result along the axes of x: 0 for reduced axes */
     bl_scalar *sums;
 
     BL_TRY(new_storage(e, node, v, NULL));
@@ -409,7 +410,7 @@ static bl_status eval_reduce(const evaluator *e, const bl_node *node, value *v)
     return BL_OK;
 }
 
-/* The index as an integer, or -1 where it is too large for one. */
+/* Returns the index as an integer, or -1 if it does not fit. */
 static int64_t read_index(bl_dtype dtype, const void *bytes)
 {
     bl_scalar i = bl_scalar_read(dtype, bytes);
@@ -442,7 +443,7 @@ static bl_status eval_gather(const evaluator *e, const bl_node *node, value *v)
     return BL_OK;
 }
 
-/* By its definition. */
+/* Computes the correlation by its definition. */
 static bl_status eval_correlate(const evaluator *e, const bl_node *node, value *v)
 {
     const bl_correlation c = bl_correlation_unpack(node->arg);
@@ -468,7 +469,7 @@ static bl_status eval_correlate(const evaluator *e, const bl_node *node, value *
     return BL_OK;
 }
 
-/* Each element of x is added to the one that its window took it from. */
+/* Adds each element of x to the element from which its window took it. */
 static bl_status eval_unwindow(const evaluator *e, const bl_node *node, value *v)
 {
     const value *x = value_of(e, node->src[0]);
@@ -507,7 +508,7 @@ static bl_status eval_same(const evaluator *e, const bl_node *node, value *v)
 
 /* ---- loops */
 
-/* The elements of a root in row-major order, in memory of their own. */
+/* Copies the elements of a root in row-major order to new memory. */
 static bl_status copy_out(const evaluator *e, const bl_node *node, void **out)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
@@ -516,7 +517,7 @@ static bl_status copy_out(const evaluator *e, const bl_node *node, void **out)
     walk w = {.ndim = node->ndim, .dim = v->dim};
     unsigned char *to;
 
-    if (!bl_size_mul((size_t)v->count, size, &bytes)) /* an expanded view may have more elements than memory has */
+    if (!bl_size_mul((size_t)v->count, size, &bytes)) /* an expanded view may have more elements than memory */
         return bl_fail(e->err, BL_ELIMIT, "a result of %lld elements", (long long)v->count);
     to = bl_calloc(1, bytes ? bytes : 1);
     if (to == NULL)
@@ -533,7 +534,7 @@ static bl_status copy_out(const evaluator *e, const bl_node *node, void **out)
 static bl_status evaluate(bl_ir *ir, int nroots, const bl_node *const *roots, const void *const *inputs, const void *const *bound,
                           const int64_t *vars, void **out, bl_err *err);
 
-/* Bytes of |node|'s value without its first |lead| axes. */
+/* Computes the bytes of |node|'s value without its first |lead| axes. */
 static bl_status bytes_of(const evaluator *e, const bl_node *node, int lead, size_t *bytes)
 {
     *bytes = bl_dtype_bytes((bl_dtype)node->dtype);
@@ -544,16 +545,16 @@ static bl_status bytes_of(const evaluator *e, const bl_node *node, int lead, siz
     return BL_OK;
 }
 
-/* What a scan works on.  All elements are row-major. */
+/* The working data of a scan.  All elements are row-major. */
 typedef struct stepping {
     const bl_scan *scan;
     int64_t length;
     int nsrc, nroots;
-    void **source;    /* owned; of a carry, its value at the start of the step */
-    void **next;      /* what the body makes, owned */
-    size_t *bytes;    /* of each source, a slice where it is a sequence */
-    size_t *y_bytes;  /* of each root */
-    const void **now; /* the parameters of the step */
+    void **source;    /* owned; for a carry, its value at the start of the step */
+    void **next;      /* results of the body, owned */
+    size_t *bytes;    /* bytes of each source; for a sequence, of one slice */
+    size_t *y_bytes;  /* bytes of each root */
+    const void **now; /* parameters of the step */
 } stepping;
 
 static bl_status init_scan(const evaluator *e, const bl_node *node, stepping *s, value *v)
@@ -629,7 +630,8 @@ static bl_status eval_scan(const evaluator *e, const bl_node *node, value *v)
     for (int64_t i = 0; st == BL_OK && i < s.length; i++)
         st = step_scan(e, &s, (size_t)(s.scan->reverse ? s.length - 1 - i : i), v);
     for (int i = 0; st == BL_OK && !bl_is_const(s.scan->length) && i < s.scan->ncarries; i++)
-        st = copy_last(&s, i, &v->result[bl_scan_first_odd(s.scan) + i], e->err); /* as the others: a graph selects either */
+        st = copy_last(&s, i, &v->result[bl_scan_first_odd(s.scan) + i], e->err); /* like the other results: a graph may use any
+                                                                                   * of them */
     for (int i = 0; s.source != NULL && i < s.nsrc; i++) {
         if (st == BL_OK && i < s.scan->ncarries)
             v->result[i] = s.source[i];
@@ -678,7 +680,7 @@ static bl_status eval_node(const evaluator *e, const bl_node *node, value *v)
     return bl_fail(e->err, BL_EBUG, "%s in a tensor graph", bl_op_name((bl_op)node->op));
 }
 
-/* ---- the graph */
+/* ---- evaluation of the graph */
 
 static bl_status init(evaluator *e, bl_ir *ir, int nroots, const bl_node *const *roots)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bl_elements: what it says of random graphs over named dimensions, put in numbers, is what the reference interpreter computes of
- * the same graph; and the forms that shapes need. */
+/* bl_elements: for random graphs over named dimensions, its elements with sizes substituted equal the values of the reference
+ * interpreter; also the forms that shapes need. */
 #include "engine/ir/elements.h"
 
 #include "engine/ir/shape.h"
@@ -60,7 +60,7 @@ static const bl_node *const *input_of(void *arg, const bl_node *input)
     return input->arg == 0 ? b->known : NULL;
 }
 
-/* An element where the named dimensions are |vars|; false where it is in no number's form. */
+/* Evaluates an element for the sizes |vars|; false if the element has no numeric form. */
 static bool number_of(bench *b, const bl_node *element, const int64_t *vars, double *out)
 {
     const bl_node *num = NULL;
@@ -77,7 +77,7 @@ static bool number_of(bench *b, const bl_node *element, const int64_t *vars, dou
     return true;
 }
 
-/* Two rows of three. */
+/* Returns two rows of three elements. */
 static const bl_node *grid(bench *b, const bl_node *x)
 {
     const bl_node *dim[2] = {bl_index(b->ir, 2), bl_index(b->ir, 3)};
@@ -148,7 +148,7 @@ static const bl_node *random_graph(bench *b)
     return draw(b, 4) == 0 ? bl_less(b->ir, x, operand(b, dtype)) : x;
 }
 
-/* What |got| says for some sizes, against the reference; how many sizes were compared. */
+/* Compares |got| with the reference for several sizes.  Returns the number of compared sizes. */
 static int compare(bench *b, const bl_node *root, const bl_node *const *got)
 {
     const void *inputs[1] = {b->input};
@@ -196,7 +196,7 @@ static void random_graphs(void **state)
     assert_true(known > ROUNDS / 3);
 }
 
-/* The one element of a float graph over the named dimension of 1 to 64. */
+/* Returns the single element of a float graph over a named dimension of 1 to 64. */
 static const bl_node *element(bench *b, const bl_node *root)
 {
     const bl_node *const *got = bl_elements(b->ir, root, MOST, input_of, b, b->arena);
@@ -215,7 +215,7 @@ static const bl_node *number(bench *b, double value)
     return bl_const_float(b->ir, BL_F32, value);
 }
 
-/* As the front end writes it. */
+/* Builds floor as the front end does. */
 static const bl_node *floor_of(bench *b, const bl_node *x)
 {
     const bl_node *t = bl_alu1(b->ir, BL_OP_TRUNC, x);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference: unscheduled graphs, against values worked out here by plain loops. */
+/* The reference interpreter: unscheduled graphs, compared with plain loops in this file. */
 #include "tests/interp/graph.h"
 
 #include "engine/base/fault.h"
@@ -20,7 +20,7 @@ typedef struct bench {
     bl_err err;
     const void *inputs[4];
     int64_t vars[2];
-    float x[ROOM]; /* 0.5, 1.5, ..: input 0 unless a test says otherwise */
+    float x[ROOM]; /* 0.5, 1.5, ..; input 0 by default */
 } bench;
 
 static void open_bench(bench *b)
@@ -38,7 +38,7 @@ static void close_bench(bench *b)
     bl_ir_destroy(b->ir);
 }
 
-/* An input with constant extents. */
+/* Makes an input with constant extents. */
 static const bl_node *input(bench *b, int slot, bl_dtype dtype, int ndim, const int64_t *dim)
 {
     const bl_node *extents[BL_MAX_DIMS];
@@ -79,7 +79,7 @@ static void *eval(bench *b, const bl_node *root)
     return out;
 }
 
-/* Evaluate |root| and compare its |n| elements. */
+/* Evaluates |root| and compares its |n| elements. */
 static void expect(bench *b, const char *what, const bl_node *root, int n, const double *want)
 {
     unsigned char *got = eval(b, root);
@@ -232,7 +232,7 @@ static void gathers(void **state)
     close_bench(&b);
 }
 
-/* matmul, as it stands in a graph: expanded operands, a product and a sum.  Two roots share it, and one is there twice. */
+/* matmul as it appears in a graph: expanded operands, a product and a sum.  Two roots share it, and one root occurs twice. */
 static void matmul(void **state)
 {
     enum { M = 3, K = 5, N = 4 };
@@ -269,7 +269,7 @@ static void matmul(void **state)
     close_bench(&b);
 }
 
-/* One graph at several sizes of a named dimension, used as an extent, an amount and a number. */
+/* One graph at several sizes of a named dimension, which the graph uses as an extent, an amount and a number. */
 static void named_dimensions(void **state)
 {
     bench b;
@@ -294,7 +294,7 @@ static void named_dimensions(void **state)
     close_bench(&b);
 }
 
-/* Nodes that no builder makes, and sizes that none could know to be wrong. */
+/* Nodes that no builder makes, and sizes whose errors are visible only at evaluation. */
 static void bad_sizes(void **state)
 {
     bench b;
@@ -303,7 +303,7 @@ static void bad_sizes(void **state)
     (void)state;
     open_bench(&b);
     b.vars[0] = 5;
-    b.inputs[1] = b.x; /* zeros and ones as they come: never read as indices */
+    b.inputs[1] = b.x; /* arbitrary contents, since the test never reads the indices */
     four = dims[0] = dims[1] = bl_index(b.ir, 4);
     x = bl_input(b.ir, 0, BL_F32, 2, dims);
     small = INPUT(&b, 0, BL_F32, 3, 3);
@@ -350,7 +350,7 @@ static void bad_extents(void **state)
                         &(bl_node){.op = BL_OP_CONST, .dtype = BL_F32, .lanes = 1, .ndim = 2, .dim = (const bl_node *[]){n, n}});
     b.err = (bl_err){0};
     assert_int_equal(BL_EGRAPH, bl_interp_graph(b.ir, 1, &huge, b.inputs, b.vars, &out, &b.err));
-    b.vars[0] = INT64_C(1) << 31; /* the elements fit 64 bits, their bytes do not */
+    b.vars[0] = INT64_C(1) << 31; /* the number of elements fits 64 bits, the number of bytes does not */
     b.err = (bl_err){0};
     assert_int_equal(BL_ELIMIT, bl_interp_graph(b.ir, 1, &huge, b.inputs, b.vars, &out, &b.err));
     b.vars[0] = 4;
@@ -360,7 +360,7 @@ static void bad_extents(void **state)
     close_bench(&b);
 }
 
-/* A poisoned ir gives its error, and no result. */
+/* A poisoned bl_ir gives its error and no result. */
 static void poison(void **state)
 {
     bench b;
@@ -377,7 +377,7 @@ static void poison(void **state)
     close_bench(&b);
 }
 
-/* Each allocation fails once: always ENOMEM, never a leak or a crash. */
+/* Each allocation fails once: the status is ENOMEM, without a leak or a crash. */
 static void out_of_memory(void **state)
 {
     bench b;
@@ -389,7 +389,7 @@ static void out_of_memory(void **state)
     x = INPUT(&b, 0, BL_F32, 2, 3);
     root = bl_add(b.ir, bl_reduce(b.ir, BL_OP_ADD, bl_flip(b.ir, bl_mul(b.ir, x, x), 3), 2),
                   bl_reduce(b.ir, BL_OP_MAX, bl_contiguous(b.ir, x), 2));
-    free(eval(&b, root)); /* the arena has the room of the walk now */
+    free(eval(&b, root)); /* now the arena has the memory of the traversal */
     for (long n = 1; st != BL_OK; n++) {
         void *out = &b;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device interp:0 runs kernels as text and notices what they do wrong. */
+/* The device interp:0 runs kernels from text and detects their errors. */
 #include "engine/device/device.h"
 
 #include "tests/lower/read_linear.h"
@@ -20,7 +20,7 @@ enum { MAX_BUFFERS = 3, ROOM = 1024 };
 typedef struct bench {
     bl_device *dev;
     bl_err err;
-    float data[MAX_BUFFERS][ROOM]; /* what the buffers begin with, and what they end with */
+    float data[MAX_BUFFERS][ROOM]; /* initial and final contents of the buffers */
     size_t bytes[MAX_BUFFERS];
     int32_t vars[BL_MAX_SCALARS];
     uint64_t nanoseconds;
@@ -40,7 +40,7 @@ static void open_bench(bench *b)
     }
 }
 
-/* The source that goes with |text|. */
+/* The kernel source for |text|. */
 static bl_kernel_source source_of(bl_arena *arena, const char *text)
 {
     bl_linear *linear = NULL;
@@ -107,9 +107,9 @@ static void expect_float(const char *what, int i, double want, float got)
         fail_msg("%s: element %d is %g, not %g", what, i, (double)got, want);
 }
 
-/* ---- what kernels compute */
+/* ---- correct kernels */
 
-/* More groups than run side by side, in all three dimensions. */
+/* More work-groups than run concurrently, in all three dimensions. */
 static void elementwise(void **state)
 {
     static const char text[] = "linear e buffers=float32,float32 writes=2 scalars=1 local=1,1,1 localbytes=0\n"
@@ -132,10 +132,10 @@ static void elementwise(void **state)
     (void)state;
     open_bench(&b);
     b.vars[0] = 60;
-    run_ok(&b, text, 10, 6, 3); /* with 7 for 6, mixed up dimensions would still see every element */
+    run_ok(&b, text, 10, 6, 3); /* with 7 for 6, exchanged dimensions would cover every element */
     for (int i = 0; i < 180; i++)
         expect_float("e", i, 2.5 * (double)b.data[0][i], b.data[1][i]);
-    expect_float("e", 180, (double)b.data[0][180], b.data[1][180]); /* untouched */
+    expect_float("e", 180, (double)b.data[0][180], b.data[1][180]); /* not written */
     close_bench(&b);
 }
 
@@ -169,7 +169,7 @@ static void local_ids(void **state)
     close_bench(&b);
 }
 
-/* Row sums, of as many elements as the row's number: groups that run side by side leave the loop at different times. */
+/* Row sums over as many elements as the row's number: concurrent work-groups leave the loop at different times. */
 static void loops(void **state)
 {
     static const char text[] = "linear rows buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n"
@@ -252,7 +252,7 @@ static void vectors(void **state)
     close_bench(&b);
 }
 
-/* Lanes of a vector, of each group its own. */
+/* A separate lane of a vector for each work-group. */
 static void extracted(void **state)
 {
     static const char text[] = "linear x buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n"
@@ -276,7 +276,7 @@ static void extracted(void **state)
     close_bench(&b);
 }
 
-/* A gate keeps a load (which gives 0) and a store from memory that is not there; as a vector it does so for each lane. */
+/* A gate prevents an invalid load (which then gives 0) and an invalid store; for vectors, per lane. */
 static void gates(void **state)
 {
     static const char text[] = "linear g buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n"
@@ -300,7 +300,7 @@ static void gates(void **state)
 
     (void)state;
     open_bench(&b);
-    run_ok(&b, text, 2, 1, 1); /* indices -2 and -1: the second store does nothing */
+    run_ok(&b, text, 2, 1, 1); /* indices -2 and -1: the second store is gated off */
     expect_float("g", 0, -20.0 - 19.0, b.data[1][0]);
     expect_float("g", 1, -20.0 - 19.0 - 18.0, b.data[1][1]);
     expect_float("g", 2, -18.0, b.data[1][2]);
@@ -319,7 +319,7 @@ static void gates(void **state)
     "7 load float32 %0 %6\n"                                                                                                     \
     "8 store %2 %4 %7\n"
 
-/* Each group reverses its eight elements by local memory. */
+/* Each work-group reverses its eight elements through local memory. */
 static void local_memory(void **state)
 {
     static const char text[] = LOCAL_HEAD "9 barrier\n"
@@ -337,7 +337,7 @@ static void local_memory(void **state)
     close_bench(&b);
 }
 
-/* Without its barrier the same kernel reads what is not there yet, and the interpreter shows it. */
+/* Without its barrier, the same kernel reads local memory before it is written, and the interpreter detects this. */
 static void missing_barrier(void **state)
 {
     static const char text[] = LOCAL_HEAD "9 const int32 7\n"
@@ -356,7 +356,7 @@ static void missing_barrier(void **state)
     close_bench(&b);
 }
 
-/* A sum over the group in three rounds, with barriers in a loop. */
+/* A sum over the work-group in three rounds, with barriers in a loop. */
 static void barriers_in_a_loop(void **state)
 {
     static const char text[] = LOCAL_HEAD "9 const int32 3\n"
@@ -393,7 +393,7 @@ static void barriers_in_a_loop(void **state)
     close_bench(&b);
 }
 
-/* ---- what kernels do wrong */
+/* ---- erroneous kernels */
 
 #define WRONG_HEAD                                                                                                               \
     "linear wrong buffers=float32,float32 writes=2 scalars=1 local=4,1,1 localbytes=16\n"                                        \
@@ -427,7 +427,7 @@ static void wrong_kernels(void **state)
         bl_status st;
 
         open_bench(&b);
-        b.bytes[0] = b.bytes[1] = 10 * sizeof(float) + 3; /* a part of an element is none */
+        b.bytes[0] = b.bytes[1] = 10 * sizeof(float) + 3; /* a partial element at the end is out of bounds */
         b.vars[0] = rows[i].var;
         st = run(&b, rows[i].text, 3, 1, 1);
         if (st != BL_EDEVICE || strstr(b.err.text, rows[i].why) == NULL)
@@ -436,7 +436,7 @@ static void wrong_kernels(void **state)
     }
 }
 
-/* After a kernel that failed, the device still works. */
+/* After a failed kernel the device still works. */
 static void failure_is_not_loss(void **state)
 {
     bench b;
@@ -504,7 +504,7 @@ static void views(void **state)
     close_bench(&b);
 }
 
-/* Buffers and kernels may be made on any thread while the worker runs. */
+/* Any thread may make buffers and kernels while the worker runs. */
 static void *make_things(void *arg)
 {
     bl_device *dev = arg;

@@ -17,7 +17,7 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Equal as bits, but any NaN is as good as another. */
+/* Checks that the bits are equal; all NaNs are equal. */
 static void check_double(const char *what, double got, double want)
 {
     if (bits_of(got) != bits_of(want) && !(isnan(got) && isnan(want)))
@@ -58,7 +58,7 @@ static const struct half {
     {"bfloat16", BL_BF16, bl_bf16_from_f64, 0x7f80},
 };
 
-/* All 65536 patterns, NaNs included, survive the way through double and through an element's bytes. */
+/* All 65536 patterns, including NaNs, survive the conversion to double and back, and to bytes and back. */
 static void halves_round_trip(void **state)
 {
     (void)state;
@@ -77,8 +77,8 @@ static void halves_round_trip(void **state)
     }
 }
 
-/* Between each two neighbours: just below the middle, the middle (to the even one), just above; both signs.  The last
- * pair is the largest number and what would follow it, where rounding up is infinity. */
+/* Between neighbours: just below the middle, the middle (rounds to even), just above; both signs.  The last pair is the largest
+ * number and its virtual successor, to which rounding gives infinity. */
 static void halves_round_to_nearest_even(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void halves_round_to_nearest_even(void **state)
             uint16_t high = (uint16_t)(low + 1);
             double a = to_double(f->dtype, low);
             double b = high < f->infinity ? to_double(f->dtype, high) : 2 * a - to_double(f->dtype, (uint16_t)(low - 1));
-            double middle = (a + b) / 2; /* exact: a few bits each */
+            double middle = (a + b) / 2; /* exact, since the significands have few bits */
 
             for (int sign = 0; sign < 2; sign++) {
                 double s = sign ? -1.0 : 1.0;
@@ -112,7 +112,7 @@ static void halves_round_to_nearest_even(void **state)
     check_double("smallest", to_double(BL_BF16, 0x0001), 0x1p-133);
 }
 
-/* Every code of the 8-bit floats comes back; between two neighbours the nearest is taken, in the middle the even one. */
+/* Every code of the 8-bit floats survives a round trip; numbers between neighbours round to the nearest, ties to even. */
 static void float8_codes_and_rounding(void **state)
 {
     static const struct {
@@ -250,8 +250,8 @@ static void integers_wrap(void **state)
         assert_int_equal(bl_scalar_cast(rows[i].to, rows[i].from, (bl_scalar){.u = rows[i].value}).u, rows[i].want);
 }
 
-/* Around every power of two, where double would round first and the narrow format a second time.  The processor's own
- * conversion to float is the judge; for bfloat16 the rows are worked out by hand. */
+/* Integers around every power of two, where a conversion through double would round twice.  The expected values come from the
+ * processor's conversion to float; the rows for bfloat16 were computed by hand. */
 static void integers_to_floats_round_once(void **state)
 {
     static const struct {
@@ -295,9 +295,9 @@ static void bounds(void **state)
         bl_dtype d = (bl_dtype)i;
         bl_scalar lowest = bl_scalar_lowest(d), highest = bl_scalar_highest(d);
 
-        assert_int_equal(bl_scalar_fit(d, lowest).u, lowest.u); /* they are values of the dtype */
+        assert_int_equal(bl_scalar_fit(d, lowest).u, lowest.u); /* the bounds are values of the dtype */
         assert_int_equal(bl_scalar_fit(d, highest).u, highest.u);
-        if (!bl_dtype_is_float(d) && d != BL_BOOL) /* and the next one is not */
+        if (!bl_dtype_is_float(d) && d != BL_BOOL) /* the next number is not */
             assert_int_equal(bl_scalar_fit(d, (bl_scalar){.u = highest.u + 1}).u, lowest.u);
     }
     assert_int_equal(bl_scalar_lowest(BL_I16).i, -32768);
@@ -331,7 +331,7 @@ static void elements_round_trip(void **state)
             unsigned char in[9] = {0}, out[9] = {0};
 
             memcpy(in, &patterns[p], 8);
-            memset(in + bl_dtype_bytes(d), 0x5a, 9 - bl_dtype_bytes(d)); /* what follows is not touched */
+            memset(in + bl_dtype_bytes(d), 0x5a, 9 - bl_dtype_bytes(d)); /* later bytes are not written */
             memcpy(out, in, 9);
             memset(out, 0, bl_dtype_bytes(d));
             bl_scalar_write(d, bl_scalar_read(d, in), out);

@@ -60,14 +60,14 @@ static wide floor_div(wide x, wide y)
     if (y == 0)
         return 0;
     q = x / y;
-    while (q * y > x && y > 0) /* q * y <= x for a positive y, the other way round for a negative one */
+    while (q * y > x && y > 0) /* floor division: q * y <= x for positive y, q * y >= x for negative y */
         q--;
     while (q * y < x && y < 0)
         q--;
     return q;
 }
 
-/* What an integer op gives before it wraps; false where it has no such meaning. */
+/* The result of an integer op before it wraps; false if the op has no such definition. */
 static bool reference(bl_op op, bl_dtype d, wide x, wide y, wide z, wide *out)
 {
     int width = (int)bl_dtype_bytes(d) * 8;
@@ -204,7 +204,7 @@ static void integers_by_hand(void **state)
         {BL_OP_NEG, BL_I64, INT64_MIN, 0, INT64_MIN},
         {BL_OP_NEG, BL_U8, 1, 0, 255},
         {BL_OP_MUL, BL_I32, 65536, 65536, 0},
-        {BL_OP_CMPLT, BL_U64, -1, 1, 0}, /* -1 is the largest */
+        {BL_OP_CMPLT, BL_U64, -1, 1, 0}, /* -1 is the largest number */
         {BL_OP_MAX, BL_U64, -1, 1, -1},
         {BL_OP_CMPLT, BL_I64, -1, 1, 1},
     };
@@ -224,7 +224,7 @@ static void bools_are_logic(void **state)
 {
     static const struct {
         bl_op op;
-        unsigned truth; /* bit 2x + y */
+        unsigned truth; /* truth table: bit 2x + y */
     } rows[] = {
         {BL_OP_ADD, 0xe}, {BL_OP_MUL, 0x8}, {BL_OP_AND, 0x8},   {BL_OP_OR, 0xe},    {BL_OP_XOR, 0x6},
         {BL_OP_MAX, 0xe}, {BL_OP_MIN, 0x8}, {BL_OP_CMPLT, 0x2}, {BL_OP_CMPEQ, 0x9}, {BL_OP_NOT, 0x3},
@@ -296,7 +296,7 @@ static void floats_by_hand(void **state)
         check_float(rows[i].op, rows[i].dtype, rows[i].x, rows[i].y, rows[i].z, rows[i].want);
 }
 
-/* Every float op on every mix of odd values ends, gives a value of the dtype, and commutes where its row says so. */
+/* Every float op on every combination of special values gives a value of the dtype, and commutes if its row says so. */
 static void floats_are_total(void **state)
 {
     static const double odd[] = {0.0,   -0.0,  1.0,     -1.0,     0.5,       3.0,      1e-8,      65504, 1e30,

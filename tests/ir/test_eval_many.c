@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many values at once come out as each by itself, and casts as bl_scalar_cast has them. */
+/* Vectorised evaluation gives the results of separate evaluation, and casts those of bl_scalar_cast. */
 #include "engine/ir/eval.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { VALUES = 24, LONG = 70 };
 
-/* Odd values of a dtype: bounds, zeros of both signs, NaN, and some plain ones. */
+/* Special values of a dtype: bounds, zeros of both signs, NaN, and some ordinary values. */
 static int odd_values(bl_dtype dtype, bl_scalar out[VALUES])
 {
     static const double real[] = {0.0, -0.0,     1.0,       -1.0,     0.5,  -2.75, 3.0,    1e10,       -1e30,       1e300,
@@ -34,7 +34,7 @@ static int odd_values(bl_dtype dtype, bl_scalar out[VALUES])
 
 typedef struct evaluation {
     bl_op op;
-    bl_dtype dtype, from; /* of the result, of the operands */
+    bl_dtype dtype, from; /* dtype of the result, and of the operands */
 } evaluation;
 
 static bool same(bl_dtype dtype, bl_scalar a, bl_scalar b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Index expressions: the ones that schedules make must come out clean, and random ones must keep their value. */
+/* Index expressions: typical expressions of schedules simplify completely, and random expressions keep their values. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
@@ -20,7 +20,7 @@ static const bl_node *num(int64_t value)
     return bl_index(ir, value);
 }
 
-/* A range is its number and extent: asked for again, it is the same node. */
+/* A range is identified by its number and extent: the same arguments give the same node. */
 static const bl_node *range(int number, int64_t extent)
 {
     return bl_range(ir, number, BL_AXIS_LOOP, num(extent));
@@ -117,8 +117,8 @@ static void splits_and_diagonals_resolve(void **state)
     SAME(quo(add(add(lane, mul(j, 16)), mul(p, 64)), 16), add(j, mul(p, 4)));
     SAME(rem(add(lane, mul(j, 16)), 16), lane);
     SAME(quo(add(mul(x, 2), k), 2), x);
-    SAME(quo(add(mul(u, 4), v), 8), quo(u, 2)); /* the common factor goes */
-    SAME(quo(add(k, num(1)), 2), k);            /* of two values */
+    SAME(quo(add(mul(u, 4), v), 8), quo(u, 2)); /* the common factor cancels */
+    SAME(quo(add(k, num(1)), 2), k);            /* k has two values */
     SAME(rem(add(k, num(1)), 2), bl_sub(ir, num(1), k));
     SAME(quo(add(mul(x, 2), add(k, num(3))), 2), add(add(x, k), num(1)));
     SAME(rem(add(mul(k, 5), num(4)), 7), bl_sub(ir, num(4), mul(k, 2)));
@@ -127,10 +127,10 @@ static void splits_and_diagonals_resolve(void **state)
     SAME(bl_sub(ir, add(u, num(7)), u), num(7));
     SAME(bl_mul(ir, add(u, num(1)), add(v, num(1))), add(add(bl_mul(ir, u, v), add(u, v)), num(1)));
     SAME(bl_sub(ir, add(u, num(7)), rem(add(u, num(3)), 16)), add(mul(quo(add(u, num(3)), 16), 16), num(4)));
-    SAME(add(u, rem(mul(u, -1), 4)), mul(quo(mul(u, -1), 4), -4)); /* rounded up */
+    SAME(add(u, rem(mul(u, -1), 4)), mul(quo(mul(u, -1), 4), -4)); /* rounds up */
 }
 
-/* What padding to a multiple adds is not negative, also to a quotient. */
+/* The padding to a multiple is not negative, also for a quotient. */
 static void sizes_are_compared(void **state)
 {
     const bl_node *h = bl_var(ir, 0, 64, 640), *y = quo(h, 4), *up = mul(quo(mul(y, -1), 4), -4);
@@ -274,7 +274,7 @@ static int64_t pick(int64_t below)
     return (int64_t)((seed >> 33) % (uint64_t)below);
 }
 
-/* The same expression twice: through the builders, and written down as it stands. */
+/* The same expression twice: built with simplification, and without. */
 typedef struct twin {
     const bl_node *simple, *plain;
 } twin;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Interning, bounds, poison, limits and walks. */
+/* Interning, bounds, poison, limits and traversals. */
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
@@ -54,12 +54,13 @@ static void equal_nodes_are_one(void **state)
 static void hashes_depend_on_structure_only(void **state)
 {
     bl_ir *other = bl_ir_create(0);
-    const bl_node *x = load(0, BL_F32), *y = load(1, BL_F32); /* in this order: operands that commute are sorted by age */
+    const bl_node *x = load(0, BL_F32), *y = load(1, BL_F32); /* in this order, since operands of commutative ops are sorted by
+                                                               * age */
     const bl_node *sum = bl_add(ir, x, y);
     const bl_node *a = NULL, *b = NULL;
 
     (void)state;
-    bl_index(other, 77); /* so that ids differ */
+    bl_index(other, 77); /* shifts the ids */
     a = bl_load(other, bl_param(other, 0, BL_F32, false), bl_index(other, 0), NULL);
     b = bl_load(other, bl_param(other, 1, BL_F32, false), bl_index(other, 0), NULL);
     assert_int_equal(sum->hash, bl_add(other, a, b)->hash);
@@ -193,7 +194,7 @@ static void nothing_is_built_for_nobody(void **state)
     assert_in_range(n, MANY, 2 * MANY - 1);
     assert_int_equal(bl_ir_status(ir, &err), BL_ECANCELLED);
     bl_ir_obey(ir, &(bl_halt){0});
-    assert_int_equal(bl_index(ir, 1)->op, BL_OP_POISON); /* once it was given up it stays so */
+    assert_int_equal(bl_index(ir, 1)->op, BL_OP_POISON); /* after a failure the bl_ir stays poisoned */
 }
 
 static void any_allocation_may_fail(void **state)
@@ -237,11 +238,11 @@ static void substitution_simplifies_on_the_way(void **state)
     assert_ptr_equal(got, bl_add(ir, bl_load(ir, buffer, both, bl_less(ir, both, bl_index(ir, 20))), bl_cast(ir, BL_F32, i)));
     bl_ptrmap_clear(&map);
     bl_ptrmap_put(&map, r, bl_index(ir, 3));
-    got = bl_substitute(ir, e, &map); /* the gate is decided */
+    got = bl_substitute(ir, e, &map); /* the gate becomes constant */
     assert_ptr_equal(got, bl_add(ir, bl_load(ir, buffer, bl_index(ir, 3), NULL), bl_const_float(ir, BL_F32, 3)));
     bl_ptrmap_clear(&map);
     bl_ptrmap_put(&map, r, bl_lane(ir, 0, 4));
-    got = bl_substitute(ir, e, &map); /* a range becomes lanes: so does all above it */
+    got = bl_substitute(ir, e, &map); /* a range becomes lanes, and so do all users */
     assert_int_equal(got->lanes, 4);
     assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
 }
@@ -277,7 +278,7 @@ static void a_search_finds_the_first(void **state)
     assert_ptr_equal(bl_find_op(ir, sum, BL_OP_ADD), sum);
     assert_null(bl_find_op(ir, sum, BL_OP_MAX));
     assert_ptr_equal(bl_find_only(ir, sum, BL_OP_ADD), sum);
-    assert_null(bl_find_only(ir, sum, BL_OP_LOAD)); /* there are two */
+    assert_null(bl_find_only(ir, sum, BL_OP_LOAD)); /* two LOADs */
     assert_null(bl_find_only(ir, sum, BL_OP_MAX));
     assert_ptr_equal(bl_find(ir, 1, &sum, is_load_of, &first), a);
     assert_ptr_equal(bl_find(ir, 2, roots, is_load_of, &second), b);
@@ -297,14 +298,14 @@ static void an_integer_may_be_an_index(void **state)
     assert_ptr_equal(bl_as_index(ir, range), range);
     assert_ptr_equal(bl_as_index(ir, bl_cast(ir, BL_I32, range)), range);
     assert_ptr_equal(bl_as_index(ir, bl_const_int(ir, BL_I64, -7)), bl_index(ir, -7));
-    assert_null(bl_as_index(ir, bl_cast(ir, BL_I8, range))); /* which wraps */
+    assert_null(bl_as_index(ir, bl_cast(ir, BL_I8, range))); /* the cast wraps */
     assert_null(bl_as_index(ir, bl_const_int(ir, BL_U64, -1)));
     assert_null(bl_as_index(ir, bl_cast(ir, BL_F32, range)));
     assert_null(bl_as_index(ir, load(0, BL_I32)));
     assert_null(bl_as_index(ir, bl_lane(ir, 0, 4)));
 }
 
-/* Each LOAD becomes its root, and |range| a constant. */
+/* Replaces each LOAD by its root, and |range| by a constant. */
 static const bl_node *take_roots(void *arg, const bl_node *node, const bl_node *const *src)
 {
     const bl_node *range = arg, *made = bl_node_with(ir, node, src);
@@ -323,7 +324,7 @@ static void a_rewrite_goes_sources_first(void **state)
 
     (void)state;
     bl_rewrite_tracked(ir, 2, roots, 2, tracked, take_roots, (void *)(uintptr_t)range);
-    assert_ptr_equal(roots[0], bl_reduce_over(ir, BL_OP_ADD, 1, &moved, 1, &range)); /* which still binds its range */
+    assert_ptr_equal(roots[0], bl_reduce_over(ir, BL_OP_ADD, 1, &moved, 1, &range)); /* the reduction still binds its range */
     assert_ptr_equal(roots[1], bl_alu1(ir, BL_OP_EXP, bl_alu1(ir, BL_OP_SQRT, load(1, BL_F32))));
     assert_ptr_equal(tracked[0], moved);
     assert_ptr_equal(tracked[1], apart);
@@ -331,7 +332,7 @@ static void a_rewrite_goes_sources_first(void **state)
     assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
 }
 
-/* Make |n| nodes. */
+/* Makes |n| nodes. */
 static void make_many(int n)
 {
     static int64_t next;
@@ -339,7 +340,7 @@ static void make_many(int n)
         (void)bl_index(ir, next++);
 }
 
-/* The limit is one of processor time: sleep on a busy machine is free, work is not. */
+/* The limit is one of processor time: waiting on a busy machine does not count. */
 static void only_work_counts(void **state)
 {
     const struct timespec nap = {.tv_nsec = 200000000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every row of both rule sets, by one harness: expressions are made from the row's own pattern in every dtype that fits, the row
- * is applied alone, and what it made must have the same value on odd operands.  A row that never fires fails. */
+/* Every row of both rule sets in one harness: the harness makes expressions from the row's own pattern in every matching dtype,
+ * applies the row alone, and compares the values on special operands.  A row that never applies fails the test. */
 #include "engine/ir/private.h"
 #include "tests/ir/node_value.h"
 
@@ -61,14 +61,14 @@ static int odd_values(bl_dtype dtype, bl_scalar *out)
     return n;
 }
 
-/* How a leaf is made: any value, 0 to 7, or 8 to 15. */
+/* Makes a leaf: any value, 0 to 7, or 8 to 15. */
 static const bl_node *make_leaf(int slot, bl_dtype dtype, int kind)
 {
     const bl_node *load = bl_load(ir, bl_param(ir, slot, dtype, false), bl_index(ir, 0), NULL);
     const bl_node *seven = bl_const_int(ir, dtype, 7);
     const bl_node *src[2] = {load, seven};
 
-    if (kind == 0 || !bl_dtype_is_int(dtype) || dtype == BL_U64) /* whose bounds are not known */
+    if (kind == 0 || !bl_dtype_is_int(dtype) || dtype == BL_U64) /* unknown bounds */
         return load;
     src[0] = raw(BL_OP_AND, dtype, 2, src);
     if (kind == 1)
@@ -80,12 +80,12 @@ static const bl_node *make_leaf(int slot, bl_dtype dtype, int kind)
 /* ---- expressions from patterns */
 
 typedef struct maker {
-    bl_dtype type;            /* of what the root computes on */
-    bl_dtype from[MAX_CASTS]; /* of what its conversions convert, outermost first */
+    bl_dtype type;            /* dtype of the root's operands */
+    bl_dtype from[MAX_CASTS]; /* operand dtypes of the conversions, outermost first */
     int ncasts;
-    unsigned swap; /* bit i: operands of the i-th commuting op are exchanged */
+    unsigned swap; /* bit i: exchange the operands of the i-th commutative op */
     int ncommute;
-    int constant[3]; /* which odd value K, K2 and K3 are */
+    int constant[3]; /* indices of the special values for K, K2 and K3 */
     int leaf_kind[BL_MAX_CAPTURES];
     bl_dtype slot_type[BL_MAX_CAPTURES];
     const bl_node *slot[BL_MAX_CAPTURES];
@@ -184,7 +184,7 @@ static bool has_slot(const bl_pat *pat, int slot)
     return has;
 }
 
-/* ---- comparing both sides */
+/* ---- comparison of both sides */
 
 static int values_of_leaf(const bl_node *leaf, bl_scalar *out)
 {
@@ -219,7 +219,7 @@ static void compare(const bl_rule *rule, const maker *m, const bl_node *found, c
         int i = 0;
         for (int k = 0; k < at.count; k++)
             at.value[k] = odd[k][which[k]];
-        for (int k = 0; k < at.count; k++) { /* a bounded leaf is made of a load that a row may see through to */
+        for (int k = 0; k < at.count; k++) { /* a bounded leaf contains a load, which a row may match */
             const bl_node *load = at.leaf[k];
             while (load->op != BL_OP_LOAD)
                 load = load->src[0];
@@ -268,7 +268,7 @@ static bool try_row(const bl_rule *rule, maker *m)
     return true;
 }
 
-/* All types, orders, constants and kinds of leaves for one row.  Returns how often it fired. */
+/* Tries all dtypes, operand orders, constants and kinds of leaves for a row.  Returns how often the row applied. */
 static int try_row_everywhere(const bl_rule *rule)
 {
     int nconstants = (has_slot(rule->find, 4) ? 15 : 1) * (has_slot(rule->find, 5) ? 15 : 1) * (has_slot(rule->find, 6) ? 15 : 1);
@@ -307,7 +307,7 @@ static void every_algebra_row_is_exact(void **state)
             fail_msg("%s never fired", rule->name);
         if (bl_ir_status(ir, &err) != BL_OK)
             fail_msg("%s: %s", rule->name, err.text);
-        stop(NULL); /* a fresh arena for each row */
+        stop(NULL); /* a new arena for each row */
         start(NULL);
     }
 }
@@ -359,7 +359,7 @@ static const bl_node *raw_compare(bl_op op, const bl_node *x, const bl_node *y)
     return raw(op, BL_BOOL, 2, (const bl_node *const[]){x, y});
 }
 
-/* The row's pattern over examples x and y: bool operands are comparisons of the two. */
+/* Builds the row's pattern over the examples x and y; bool operands are comparisons of x and y. */
 static const bl_node *index_example(const bl_rule *rule, const bl_node *x, const bl_node *y)
 {
     const bl_pat *pat = rule->find;
@@ -400,7 +400,7 @@ static void every_index_row_is_exact(void **state)
     }
 }
 
-/* ---- what the engine as a whole must do */
+/* ---- requirements on the complete rewriter */
 
 static void constants_fold_and_identities_vanish(void **state)
 {

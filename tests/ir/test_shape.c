@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shapes of movement ops, numbers and names alike, and what is said when they do not fit. */
+/* Shapes of movement ops with numbers and named dimensions, and the errors of mismatches. */
 #include "engine/ir/shape.h"
 
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void movement_infers_shapes(void **state)
     is_shape(bl_iota(ir, BL_I32, n(9)), "[9]");
 }
 
-/* A VAR that counts steps of 32 is told as the dimension, or as a part or a multiple of it. */
+/* A VAR that counts steps of 32 is printed as the dimension, or as a part or a multiple of it. */
 static void steps_are_told_as_sizes(void **state)
 {
     const bl_node *steps = bl_var(ir, 2, 1, 40), *side = bl_mul(ir, steps, n(32));
@@ -175,7 +175,7 @@ static void refused(const bl_node *got, const char *wanted)
 
     if (got->op != BL_OP_POISON || bl_ir_status(ir, &err) != BL_EGRAPH || strcmp(err.text, wanted) != 0)
         fail_msg("%s: \"%s\", wanted \"%s\"", bl_op_name((bl_op)got->op), err.text, wanted);
-    stop(NULL); /* the error sticks: go on with a fresh one */
+    stop(NULL); /* errors are sticky, so the test continues with a new bl_ir */
     start(NULL);
 }
 
@@ -204,7 +204,7 @@ static void what_does_not_fit_is_said(void **state)
 #undef X
 }
 
-/* No expression of names may grow until evaluating it costs anything. */
+/* Size expressions of names stay small enough for cheap evaluation. */
 static void extents_stay_small(void **state)
 {
     const bl_node *extent = batch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs as text. */
+/* The text form of graphs. */
 #include "engine/ir/ir_text.h"
 #include "engine/ir/matrix_unit.h"
 
@@ -121,7 +121,7 @@ static void matrices(void **state)
     assert_string_equal(bl_text_get(&printed), "16x16x32 1,2,17 bfloat16x3 float32");
     bl_text_fini(&printed);
     back.from = BL_F16;
-    assert_false(bl_matrix_is_valid(back)); /* float16 has too short a range for halves */
+    assert_false(bl_matrix_is_valid(back)); /* the exponent range of float16 is too small for halves */
 }
 
 static void loop_nests(void **state)
@@ -169,7 +169,7 @@ static void loop_nests(void **state)
                 "%25 = sink bool %24\n");
 }
 
-/* A text says which constant it is: no two print alike, and decimals are read back as they were. */
+/* Different constants have different texts, and decimals read back exactly. */
 static void every_constant_has_its_text(void **state)
 {
     static const double floats[] = {0.0, -0.0, 0.1, 1e-45, 65504, 1e300, INFINITY, -INFINITY, 5e-324};

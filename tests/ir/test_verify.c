@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The verifier: good graphs pass, and each kind of broken node is named. */
+/* The verifier: valid graphs pass, and the error names each kind of invalid node. */
 #include "engine/ir/verify.h"
 
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static void broken(bl_node proto, bl_stage stage, int level, const char *wanted)
 
     proto.lanes = proto.lanes == 0 ? 1 : proto.lanes;
     node = bl_node_make(ir, &proto);
-    if (level == 2) /* level 1 does not see it */
+    if (level == 2) /* level 1 does not detect it */
         assert_int_equal(bl_ir_verify(ir, 1, &node, stage, "fusing", 1, &err), BL_OK);
     st = bl_ir_verify(ir, 1, &node, stage, "fusing", level, &err);
     if (st != BL_EBUG || strstr(err.text, wanted) == NULL || strncmp(err.text, "after fusing: node ", 19) != 0)
@@ -138,7 +138,7 @@ static void broken_loop_nodes_are_named(void **state)
 #undef LOOP
 }
 
-/* Whoever changes a node behind our back is found out. */
+/* A node that was changed after construction is detected. */
 static void stale_bounds_are_found(void **state)
 {
     const bl_node *root = bl_add(ir, range, bl_index(ir, 1));

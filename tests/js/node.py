@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Scripts of the JavaScript client's tests, run by node."""
+"""Runs the scripts of the JavaScript client's tests with node."""
 import hashlib
 import os
 import pathlib
@@ -18,7 +18,8 @@ LACKS = node_lacks()
 
 
 def run_node(script, *arguments, text="", seconds=300, **environment):
-    """What a script of this folder prints, given |text|; AssertionError, with all that it said, where it fails."""
+    """Returns the output of a script of this folder for the input |text|; an AssertionError has the output of a failed
+    script."""
     done = subprocess.run(["node", HERE / script, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **{name: str(value) for name, value in environment.items()}})
     if done.returncode != 0:
@@ -27,7 +28,7 @@ def run_node(script, *arguments, text="", seconds=300, **environment):
 
 
 def npm_folder(manifest):
-    """A folder with the packages of a package.json, made once and kept in the build folder; None where npm cannot get them."""
+    """Returns a folder with the packages of a package.json, made once in the build folder; None if npm cannot get them."""
     folder = ROOT / "build" / f"npm-{hashlib.sha256(manifest.read_bytes()).hexdigest()[:12]}"
     if (folder / "whole").exists():
         return folder
@@ -55,5 +56,5 @@ class NodeCase(ServedCase):
         super().setUpClass()
 
     def run_script(self, script, *arguments, **options):
-        """run_node, with the address of the server for the client."""
+        """Calls run_node with the server's address."""
         return run_node(script, *arguments, BEAMLINE_URL=self.server.url, BEAMLINE_KEY="", **options)

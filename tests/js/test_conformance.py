@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every example of the table of ops, by the JavaScript client's own methods: the document of the Python client, its result, and its plan."""
+"""Every example of the op table through the JavaScript client's methods: the same documents as the Python client, results and
+plans."""
 import base64
 import json
 import math
@@ -19,7 +20,7 @@ OPS = {op["name"]: op for op in json.loads(TABLE)["ops"]}
 
 
 def by_name(op, operands):
-    """The values of an op's inputs by name: an input that is a list takes what the ones behind it leave."""
+    """Returns the values of an op's inputs by name; a variadic input takes the values that the later inputs leave."""
     rest, values = list(operands), {}
     for place, param in enumerate(op["inputs"]):
         if param.get("many"):
@@ -31,7 +32,7 @@ def by_name(op, operands):
 
 
 def build(graph, node, nodes):
-    """A node by the graph's method of its op."""
+    """Makes a node by the graph's method of its op."""
     values = [nodes[operand] if isinstance(operand, str) else operand for operand in node.get("in", [])]
     attrs = node.get("attrs", {})
     if node["op"] == "grad":
@@ -59,7 +60,7 @@ def listed(made):
 
 
 def replay(body):
-    """A function that makes the nodes of a body's document of what it is handed."""
+    """Returns a function that makes the nodes of a body's document from its arguments."""
     def make(*params):
         nodes = dict(zip(body["inputs"], params))
         for node in body["nodes"]:
@@ -76,7 +77,7 @@ def build_example(example):
 
 
 def examples():
-    """{op, in, attrs, inputs, results: how many} of each example, and what its result is to be."""
+    """Returns {op, in, attrs, inputs, number of results} of each example, and its expected results."""
     made = []
     for op in OPS.values():
         for example in op.get("examples", []):
@@ -86,7 +87,7 @@ def examples():
 
 
 def canonical(value):
-    """A document as one text: members in the order of their names, and a whole number in one form."""
+    """Returns a document as canonical text: members sorted by name, and integers in one form."""
     def plain(value):
         if isinstance(value, dict):
             return {name: plain(member) for name, member in value.items()}
@@ -97,7 +98,7 @@ def canonical(value):
 
 
 def is_told(array, text):
-    """Whether numbers are those of a text such as "float32[2] 4 3", which has as many digits as the dtype."""
+    """Whether the numbers match a text such as "float32[2] 4 3", within the digits of the dtype."""
     head, _, numbers = text.partition("]")
     if f"{array.dtype}{list(array.shape)}" != head + "]":
         return False
@@ -108,7 +109,7 @@ def is_told(array, text):
 
 
 class Examples:
-    """The examples, which the Python client runs first."""
+    """The examples; the Python client runs them first."""
 
     def __init__(self, client):
         self.every = examples()
@@ -118,7 +119,7 @@ class Examples:
 
     @staticmethod
     def run(client, example, graph):
-        """The outputs in their order.  An op that remembers something is run as a program, here and by other clients."""
+        """Returns the outputs in order.  An op with state runs as a program, here and in the other clients."""
         try:
             result = client.run(graph, example["inputs"])
         except beamline.InvalidGraph as error:
@@ -129,7 +130,8 @@ class Examples:
         return [as_array(result[output.id]) for output in graph.outputs]
 
     def check(self, case, answers):
-        """That another client sent the same documents, and got the same results, which are those of the table, by plans that were there."""
+        """Checks that another client sent the same documents and got the same results, that they match the table, and that
+        their plans were cached."""
         case.assertGreater(len(self.every), 300)
         case.assertEqual(len(self.every), len(answers))
         for (example, wanted), graph, mine, theirs in zip(self.every, self.graphs, self.results, answers):
@@ -150,7 +152,7 @@ class NodeTest(NodeCase):
 
 
 class BrowserTest(BrowserCase):
-    """The same in a page of the server's origin, which the test puts there."""
+    """The same in a browser, on a page of the server's origin that the test adds."""
 
     def test_examples(self):
         server = self.serve("--log-level", "error")

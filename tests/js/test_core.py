@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The modules of the JavaScript client by themselves, and its calls beside a server."""
+"""The modules of the JavaScript client without a server, and its calls with a server."""
 import unittest
 
 from node import CLIENT, LACKS, NodeCase, run_node
@@ -22,7 +22,7 @@ class CallsTest(NodeCase):
         self.run_script("graphs.mjs")
 
     def test_the_page_can_load_the_client_without_the_ops(self):
-        """What client.js imports, and what those do, names no op: a page need not load the graph builder."""
+        """client.js and the modules that it imports do not contain the ops, so that a page need not load the graph builder."""
         reached, waiting = set(), ["client.js"]
         while waiting:
             name = waiting.pop()

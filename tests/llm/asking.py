@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What hosted language models are asked in tests."""
+"""Requests to hosted language models in tests."""
 import json
 import urllib.error
 import urllib.request
@@ -7,7 +7,7 @@ import urllib.request
 import numpy as np
 
 def call(url, document=None):
-    """The answer, or the error's text."""
+    """Returns the answer, or the text of the error."""
     data = None if document is None else json.dumps(document).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, data)) as answer:
@@ -17,7 +17,7 @@ def call(url, document=None):
 
 
 def logits(url, model, tokens, vocabulary):
-    """Logarithms of the probabilities of the 100 likeliest tokens that may follow; NaN of the others."""
+    """Returns the log probabilities of the 100 likeliest next tokens, and NaN for the others."""
     answer = call(f"{url}/completion", {"model": model, "prompt": list(tokens), "n_predict": 1, "n_probs": 100, "temperature": 0, "cache_prompt": False})
     if "error" in answer:
         raise AssertionError(answer["error"])
@@ -28,7 +28,7 @@ def logits(url, model, tokens, vocabulary):
 
 
 def vectors(url, model, texts, **more):
-    """float64 [texts, width]; a text is a str or a list of tokens."""
+    """Returns float64 [texts, width]; a text is a str or a list of tokens."""
     answer = call(f"{url}/v1/embeddings", {"model": model, "input": texts, **more})
     if "error" in answer:
         raise AssertionError(answer["error"])
@@ -37,7 +37,7 @@ def vectors(url, model, texts, **more):
 
 
 def error(got, logits):
-    """Normalised mean square error of logarithms of probabilities, beside logits."""
+    """Normalised mean square error between log probabilities and logits."""
     wanted = logits - logits.max()
     wanted = wanted - np.log(np.exp(wanted).sum())
     got, wanted = got[~np.isnan(got)], wanted[~np.isnan(got)]

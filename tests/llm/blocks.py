@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Random blocks of ggml's types whose numbers are all finite."""
+"""Random blocks of ggml's types with finite numbers only."""
 import numpy as np
 
-# format: elements and bytes of a block, where its numbers of 16 bits lie
+# format: elements and bytes of a block, offsets of its 16-bit floats
 TYPES = {
     "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]), "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
     "q2_k": (256, 84, [80, 82]), "q3_k": (256, 110, [108]), "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208]),
@@ -11,7 +11,7 @@ TYPES = {
 
 
 def random_bytes(seed, count):
-    """The same on every machine: the high bits of a linear congruential generator."""
+    """Returns bytes that are equal on all machines: the high bits of a linear congruential generator."""
     words = np.empty(count, np.uint32)
     state = seed
     for i in range(count):
@@ -21,7 +21,8 @@ def random_bytes(seed, count):
 
 
 def blocks(form, rows, columns, seed=1, draw=random_bytes):
-    """uint8 [rows, bytes of a row]; scales between 2^-14 and 2^-2, of either sign; of mxfp4 powers of two from 2^-37 to 2^26."""
+    """Returns uint8 [rows, bytes of a row]; scales of either sign between 2^-14 and 2^-2; for mxfp4, powers of two from 2^-37
+    to 2^26."""
     elements, size, halves = TYPES[form]
     count = rows * (columns // elements)
     raw = draw(seed, count * size).reshape(count, size)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""GGUF files for tests: written from numpy arrays, and a tiny llama with the arithmetic of its logits."""
+"""Writes GGUF files from numpy arrays, and computes the logits of a tiny llama."""
 import json
 import struct
 
 import numpy as np
 
 F32, F16 = 0, 1
-# ggml's numbers of types
+# ggml's numbers of the types
 TYPES = {"f32": F32, "f16": F16, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "iq4_xs": 23,
          "mxfp4": 39}
 KINDS = {"u16": (2, "<H"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
@@ -32,7 +32,7 @@ def key(name, kind, value):
 
 
 class Blocks:
-    """A tensor of a type of blocks: uint8 [.., bytes of a row]."""
+    """A tensor of a block-quantised type: uint8 [.., bytes of a row]."""
 
     def __init__(self, form, shape, data):
         self.form, self.shape, self.data, self.nbytes = form, shape, data, data.nbytes
@@ -46,7 +46,8 @@ def type_of(array):
 
 
 def gguf(keys, tensors):
-    """The bytes of a file.  |keys|: name -> (kind, value); |tensors|: name -> Blocks, or an array of float32 or float16."""
+    """Returns the bytes of a file.  |keys|: name -> (kind, value); |tensors|: name -> Blocks, or an array of float32 or
+    float16."""
     head, data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), b""
     head += b"".join(key(name, *value) for name, value in keys.items())
     for name, array in tensors.items():
@@ -57,7 +58,7 @@ def gguf(keys, tensors):
 
 
 def split(name, keys, tensors, count):
-    """The files of a model in parts, as llama-gguf-split writes them."""
+    """Returns the files of a model in parts, with the layout of llama-gguf-split."""
     names, parts = list(tensors), {}
     for i in range(count):
         own = {key: tensors[key] for key in names[i * len(names) // count:(i + 1) * len(names) // count]}
@@ -110,7 +111,7 @@ def hub_config():
 
 
 def hub_tokenizer():
-    """Byte pairs without merges."""
+    """Returns a BPE tokenizer without merges."""
     return {"version": "1.0", "added_tokens": [{"id": i, "content": PIECES[i], "special": True, "normalized": False} for i in range(3)],
             "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": {"type": "Fuse"},
             "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {piece: i for i, piece in enumerate(PIECES)}, "merges": []}}
@@ -124,7 +125,7 @@ EXAONE_NAMES = {"token_embd": "transformer.wte", "output_norm": "transformer.ln_
 
 
 def joined(tensors):
-    """With one matrix for q, k and v, which stand there group by group."""
+    """Joins q, k and v to one matrix, interleaved by groups."""
     out = {name: array for name, array in tensors.items() if name.split(".")[-2] not in ("attn_q", "attn_k", "attn_v")}
     for i in range(LAYERS):
         parts = [tensors[f"blk.{i}.attn_{part}.weight"].reshape(GROUPS, -1, SIZE, WIDTH) for part in "qkv"]
@@ -133,7 +134,7 @@ def joined(tensors):
 
 
 def halves(tensors):
-    """With halves of a head that turn, and not pairs, as folders have it."""
+    """Permutes the rows of a head for rotation by halves, as in folders, instead of by pairs."""
     return {name: array.reshape(-1, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(array.shape) if name.split(".")[-2] in ("attn_q", "attn_k") else array
             for name, array in tensors.items()}
 
@@ -161,7 +162,7 @@ def norm(x, weight):
 
 
 def turned(x):
-    """[tokens, heads, SIZE], pairs by their positions."""
+    """Rotates [tokens, heads, SIZE] by pairs, by position."""
     angle = np.arange(len(x))[:, None, None] * BASE ** (-np.arange(SIZE // 2) * 2 / SIZE)
     pairs = x.reshape(*x.shape[:2], SIZE // 2, 2)
     a, b = pairs[..., 0], pairs[..., 1]
@@ -169,7 +170,8 @@ def turned(x):
 
 
 def llama_logits(tensors, tokens, embed=1, residual=1, logits=1):
-    """Logits after each token, in float64; the embeddings, what each part adds, and the logits times these numbers."""
+    """Returns the logits after each token in float64; the factors scale the embeddings, the output of each part, and the
+    logits."""
     w = {name.removesuffix(".weight"): array.astype(np.float64) for name, array in tensors.items()}
     x, n = w["token_embd"][tokens] * embed, len(tokens)
     for i in range(LAYERS):

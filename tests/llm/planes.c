@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* planes FORMAT ROWS COLUMNS: ggml's blocks from standard input, the planes of bl_quant_planes one after the other on standard
- * output. On standard error a line for each plane: its dtype and extents.  For test_quant.py. */
+/* planes FORMAT ROWS COLUMNS: reads ggml's blocks from standard input and writes the planes of bl_quant_planes, one after the
+ * other, to standard output.  Standard error has a line per plane: its dtype and extents.  For test_quant.py. */
 #include "proto/llm/repack.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Tiny random models of every architecture: Hugging Face folders beside transformers, and GGUF files of them beside llama.cpp.
+"""Tiny random models of every architecture: Hugging Face folders against transformers, GGUF files against llama.cpp.
 
-Skipped unless $BEAMLINE_TRANSFORMERS is a Python with transformers.  Where $BEAMLINE_LLAMA_CPP is the source of llama.cpp, and that Python has llama_cpp,
-the models are converted and compared too.  The models lie in $BEAMLINE_TINY_MODELS, where they are made once, or in a folder of the test's own.
+The test is skipped unless $BEAMLINE_TRANSFORMERS is a Python with transformers.  If $BEAMLINE_LLAMA_CPP is the source of
+llama.cpp and that Python has llama_cpp, the models are also converted and compared.  The models are made once in
+$BEAMLINE_TINY_MODELS, or in a temporary folder.
 """
 import os
 import pathlib
@@ -33,7 +34,7 @@ class Architectures(unittest.TestCase):
             subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def serve(self, folder):
-        """A server with the models of the folder, and what each must give."""
+        """Returns a server with the models of a folder, and the expected results of each."""
         server = Server("--models", str(folder))
         self.addCleanup(server.stop)
         while "error" in asking.call(f"{server.url}/v2/health/ready"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Device memory of a loaded model, after a prompt, after a text and after eight texts, for each type of weights."""
+"""Device memory of a loaded model, after a prompt, after a text and after eight texts, for each weight type."""
 import json
 import re
 import unittest
@@ -12,11 +12,11 @@ import blocks
 import gguf_files
 import test_import
 
-MOST = 1.1  # of the bytes of the file, and of the keys and values that texts have
+MOST = 1.1  # largest multiple of the bytes of the file and of the KV cache in use
 WIDTH, FEED, HEADS, GROUPS, LAYERS, PAGE = 1536, 3072, 24, 1, 3, 32
 SIZE = WIDTH // HEADS
-KEPT = 2 * LAYERS * GROUPS * SIZE  # elements of keys and values of a token
-TYPES = {"f32": 4, "f16": 2, **{form: 2 for form in blocks.TYPES}}  # bytes of an element of keys and values
+KEPT = 2 * LAYERS * GROUPS * SIZE  # elements of the KV cache per token
+TYPES = {"f32": 4, "f16": 2, **{form: 2 for form in blocks.TYPES}}  # bytes of an element of the KV cache
 SHAPES = {"attn_q": (WIDTH, WIDTH), "attn_k": (GROUPS * SIZE, WIDTH), "attn_v": (GROUPS * SIZE, WIDTH), "attn_output": (WIDTH, WIDTH), "ffn_gate": (FEED, WIDTH), "ffn_up": (FEED, WIDTH),
           "ffn_down": (WIDTH, FEED)}
 
@@ -27,7 +27,7 @@ def keys():
 
 
 def weight(form, rows, columns):
-    """Zeros: memory does not depend on values."""
+    """Returns zeros, since memory does not depend on values."""
     if form in ("f32", "f16"):
         return np.zeros((rows, columns), np.float32 if form == "f32" else np.float16)
     elements, size, _ = blocks.TYPES[form]
@@ -51,7 +51,7 @@ class DeviceMemory(unittest.TestCase):
     def check(self, server, form, file, when):
         read = self.metrics(server)
         spare = read("device_spare_bytes")
-        used = read("device_bytes") - read("device_pool_bytes") - spare  # the pool is of no model, and packed weights go when memory is wanted
+        used = read("device_bytes") - read("device_pool_bytes") - spare  # without the buffer pool, and without packed weights, which are evicted on demand
         kept = (read("text_pages_used") + read("text_pages_kept")) * PAGE * KEPT * TYPES[form]
         with self.subTest(form, when=when):
             self.assertGreater(used, file)

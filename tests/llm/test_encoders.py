@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Encoders and pooled decoders: vectors of texts by /v1/embeddings, beside the same arithmetic in float64, and what is refused."""
+"""Encoders and pooled decoders: embeddings by /v1/embeddings against float64 arithmetic, and refusals."""
 import base64
 import json
 import math
@@ -19,7 +19,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghij", *("##" + letter for 
 WIDTH, FEED, HEADS, LAYERS, CONTEXT, EPS = 32, 48, 4, 2, 40, 1e-6
 SIZE = WIDTH // HEADS
 TEXTS = ["good film", "a", "bad films!", "abcdefghij abcdefghij good bad", "bad good bad good bad good film"]
-MOST = 1e-10  # mean square of the difference over that of the vectors
+MOST = 1e-10  # mean square of the difference relative to the vectors
 
 
 def vocabulary():
@@ -36,7 +36,8 @@ def keys(arch, **more):
 
 
 def tensors(arch, seed=3):
-    """A tiny random encoder by GGUF's names: bert, or nomic-bert, which has one product for q, k and v, a gate, and no biases."""
+    """Returns a tiny random encoder with GGUF's names: bert, or nomic-bert, which has fused q, k and v, a gate, and no
+    biases."""
     rng = np.random.default_rng(seed)
     out = {}
 
@@ -67,14 +68,14 @@ def tensors(arch, seed=3):
 
 
 def turned(x):
-    """[tokens, heads, SIZE], halves by their positions."""
+    """Rotates [tokens, heads, SIZE] by halves, by position."""
     angle = np.arange(len(x))[:, None, None] * 1000.0 ** (-np.arange(SIZE // 2) * 2 / SIZE)
     a, b = x[..., :SIZE // 2], x[..., SIZE // 2:]
     return np.concatenate([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], -1)
 
 
 def states(arch, weights, tokens):
-    """The last state of each token, in float64."""
+    """Returns the last hidden state of each token in float64."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
     n = len(tokens)
 
@@ -117,7 +118,7 @@ def pooled(x, how):
 
 
 def tokens_of(text):
-    """WordPiece by hand."""
+    """Tokenises with a reference WordPiece."""
     out = [2]
     for word in text.replace("!", " !").split():
         at, front = 0, ""
@@ -168,7 +169,7 @@ def hub_tensors(weights, names, block):
 
 
 def folder(name, config, arrays, modules=("Transformer", "Pooling", "Normalize"), pooling=None):
-    """The files of a folder of sentence-transformers."""
+    """Returns the files of a sentence-transformers folder."""
     listed = [{"idx": i, "name": str(i), "path": "" if i == 0 else f"{i}_{kind}", "type": f"sentence_transformers.models.{kind}"} for i, kind in enumerate(modules)]
     files = {"config.json": config, "tokenizer.json": TOKENIZER, "modules.json": listed}
     if pooling is not None:
@@ -250,7 +251,7 @@ class Encoders(unittest.TestCase):
             self.assertLess(error(got, want), MOST)
 
     def test_many(self):
-        """More texts than a run has, of all lengths: as each alone, to what another order of sums makes of it."""
+        """More texts than a run has rows, of all lengths: equal to the texts alone, up to the order of sums."""
         rng = np.random.default_rng(7)
         lists = [[int(token) for token in rng.integers(1, len(WORDS), rng.integers(1, CONTEXT + 1))] for _ in range(150)]
         self.assertLess(error(asking.vectors(self.url, "cls", lists), wanted("bert", self.bert, lists, "cls")), MOST)
@@ -259,7 +260,7 @@ class Encoders(unittest.TestCase):
         self.assertEqual(sum(map(len, lists)), answer["usage"]["prompt_tokens"])
 
     def test_others_are_not_blocked(self):
-        """A text of another client is answered while a request of 2,048 texts is at work."""
+        """Another client's text is answered during a request of 2,048 texts."""
         rng = np.random.default_rng(8)
         lists = [[int(token) for token in rng.integers(1, len(WORDS), CONTEXT)] for _ in range(2048)]
         asking.vectors(self.url, "mean", "a")
@@ -291,7 +292,7 @@ class Encoders(unittest.TestCase):
         self.assertIn("pooling none", self.refusal("/v1/embeddings", {"model": "none", "input": "a"})["message"])
 
     def test_decoder(self):
-        """The state of the last token, which the head of the model would make logits of."""
+        """The hidden state of the last token, before the language-model head."""
         tokens = [1, 260, 261, 286, 287, 270]
         got = asking.vectors(self.url, "decoder", [tokens, tokens[:3], tokens[:1]])
         for n, vector in zip((6, 3, 1), got):

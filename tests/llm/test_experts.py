@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Experts of block-quantised types: a tiny model of each architecture beside the same file with the experts' values as F32, and folders of gpt-oss with MXFP4."""
+"""Experts of block-quantised types: tiny models against the same files with F32 experts; gpt-oss folders with MXFP4."""
 import json
 import pathlib
 import tempfile
@@ -34,7 +34,7 @@ def random_tensors(shapes):
 
 
 def tensors(arch):
-    """All but the experts."""
+    """Returns all tensors except the experts."""
     block = {"attn_norm": (WIDTH,), "attn_q": (HEADS * SIZE, WIDTH), "attn_k": (GROUPS * SIZE, WIDTH), "attn_v": (GROUPS * SIZE, WIDTH), "attn_output": (WIDTH, HEADS * SIZE),
              "ffn_norm": (WIDTH,), "ffn_gate_inp": (EXPERTS, WIDTH)}
     if arch == "qwen3moe":
@@ -58,11 +58,11 @@ CASES = {f"llama_{form}": ("llama", form) for form in TYPES} | {
 
 
 def expert_blocks(form):
-    """gate, up and down: uint8 [EXPERTS, rows, bytes of a row]."""
+    """Returns gate, up and down: uint8 [EXPERTS, rows, bytes of a row]."""
     out = {}
     for seed, name in enumerate(("gate", "up", "down"), 3):
         raw = blocks(form, EXPERTS * FEED, WIDTH, seed, lambda seed, count: np.random.default_rng(seed).integers(0, 256, count, np.uint8))
-        if form == "mxfp4":  # powers of two that values of a network have
+        if form == "mxfp4":  # powers of two of the size of network weights
             scales = raw.reshape(-1, TYPES[form][1])
             scales[:, 0] = 118 + scales[:, 0] % 6
         out[f"blk.0.ffn_{name}_exps.weight"] = raw.reshape(EXPERTS, FEED, -1)
@@ -81,7 +81,8 @@ MXFP4 = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_conver
 
 
 def hub_tensors():
-    """gpt-oss without its experts, and these: codes uint8 [EXPERTS, rows, blocks, 16], scales uint8 [EXPERTS, rows, blocks]."""
+    """Returns gpt-oss without its experts, and these: codes uint8 [EXPERTS, rows, blocks, 16], scales uint8 [EXPERTS, rows,
+    blocks]."""
     out, rng = {}, np.random.default_rng(11)
     for name, array in tensors("gpt-oss").items():
         words = name.split(".")
@@ -95,7 +96,7 @@ def hub_tensors():
 
 
 def unpacked(codes, scales):
-    """[EXPERTS, columns, rows], as folders have them that are not quantised."""
+    """Returns [EXPERTS, columns, rows], as in folders without quantisation."""
     values = np.stack([FP4[codes & 15], FP4[codes >> 4]], -1).reshape(*codes.shape[:3], 32) * np.exp2(scales.astype(np.float32) - 127)[..., None]
     return np.ascontiguousarray(values.reshape(*codes.shape[:2], -1).swapaxes(1, 2))
 
@@ -110,7 +111,7 @@ def folder(name, config, arrays):
 
 class Experts(ServedCase):
     def values(self, form, raw):
-        """float32 [EXPERTS, FEED, WIDTH]."""
+        """Returns float32 [EXPERTS, FEED, WIDTH]."""
         planes = test_quant.planes_of(form, EXPERTS * FEED, WIDTH, raw.reshape(EXPERTS * FEED, -1))
         graph = Graph()
         nodes, inputs = test_quant.Quantised.inputs(self, graph, planes)
@@ -151,7 +152,7 @@ class Experts(ServedCase):
                 self.compare(server, name, f"{name}_exact")
 
     def test_folders(self):
-        """Codes and scales in different files, beside the values; and what does not fit."""
+        """Codes and scales in different files, compared with the values; and mismatches."""
         rest, packed = hub_tensors()
         front = "model.layers.0.mlp.experts."
         codes, scales = ({f"{front}{name}_{end}": pair[i] for name, pair in packed.items()} for i, end in enumerate(("blocks", "scales")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The states of an imported model have few pages at first, and more when texts need them; the texts are what they are alone."""
+"""The KV cache of an imported model starts with few pages and grows on demand; texts are the same as alone."""
 import concurrent.futures
 import os
 import re
@@ -17,13 +17,13 @@ class Grown(unittest.TestCase):
     serve = test_import.Files.serve
 
     def pages(self, server):
-        """On the device, whatever has them."""
+        """Returns the number of pages on the device."""
         with urllib.request.urlopen(f"{server.url}/metrics") as answer:
             return sum(float(value) for value in re.findall(r"^beamline_text_pages_(?:used|kept|free) (\S+)$", answer.read().decode(), re.M))
 
     def test_memory_comes_with_use(self):
         keys = gguf_files.llama_keys() | {"llama.context_length": ("u32", LONG)}
-        os.environ["BEAMLINE_FAULT"] = "page:1+1"  # freed pages are NaN
+        os.environ["BEAMLINE_FAULT"] = "page:1+1"  # fills freed pages with NaN
         self.addCleanup(os.environ.pop, "BEAMLINE_FAULT")
         server = self.serve({"tiny.gguf": gguf_files.gguf(keys, gguf_files.llama_tensors())})
 

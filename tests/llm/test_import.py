@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GGUF files as models: a tiny llama beside the same arithmetic in float64, how files are found, and what is refused."""
+"""GGUF files as models: a tiny llama against float64 arithmetic, the discovery of files, and refusals."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ TOKENS = [1, 260, 261, 286, 287, 270, 265, 288, 259, 280, 273, 262]
 
 
 def changed(tensors, **more):
-    """With tensors added, or taken away where they are None; _ stands for a dot."""
+    """Returns the tensors with additions and replacements, and without those that are None; _ in a name stands for a dot."""
     tensors = dict(tensors)
     for name, array in more.items():
         tensors[name] = array
@@ -27,12 +27,12 @@ def changed(tensors, **more):
 
 
 def folder(name, tensors, **more):
-    """A Hugging Face folder of a llama."""
+    """Returns a Hugging Face folder of a llama."""
     return folder_of(name, gguf_files.hub_tensors(gguf_files.halves(tensors)), gguf_files.hub_config() | more)
 
 
 def folder_of(name, hub, config):
-    """A Hugging Face folder: its files, of which the weights are in two parts."""
+    """Returns the files of a Hugging Face folder, with the weights in two parts."""
     hub = list(hub.items())
     parts = {f"model-0000{i + 1}-of-00002.safetensors": dict(hub[i::2]) for i in range(2)}
     index = {"weight_map": {key: part for part, arrays in parts.items() for key in arrays}}
@@ -46,7 +46,7 @@ DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", pathlib.Path(__file__).resol
 
 class Files(unittest.TestCase):
     def serve(self, files):
-        """A server with these files in its folder of models: name -> bytes."""
+        """Returns a server with these files in its models folder: name -> bytes."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -65,7 +65,7 @@ class Files(unittest.TestCase):
         own = {"output.weight": np.float32(2) * tensors["token_embd.weight"][::-1]}
         keys = gguf_files.llama_keys()
         both = {name.replace("llama.", "exaone."): value for name, value in keys.items()} | {
-            "general.architecture": ("text", "exaone"), "exaone.attention.layer_norm_epsilon": ("f32", gguf_files.EPS)}  # as converters write it
+            "general.architecture": ("text", "exaone"), "exaone.attention.layer_norm_epsilon": ("f32", gguf_files.EPS)}  # the keys of converters
         server = self.serve({"tiny.gguf": gguf_files.gguf(keys, tensors), "half/any.gguf": gguf_files.gguf(keys, halves),
                              "head/3/any.gguf": gguf_files.gguf(keys, tensors | own), "both.gguf": gguf_files.gguf(both, gguf_files.halves(tensors))})
         for model, arrays, most in (("tiny", tensors, 1e-10), ("half", halves, 1e-7), ("both", tensors, 1e-10)):
@@ -77,7 +77,8 @@ class Files(unittest.TestCase):
         self.assertLess(asking.error(asking.logits(server.url, "head", TOKENS, len(gguf_files.PIECES)), wanted), 1e-10)
 
     def test_splits(self):
-        """A model in parts is one model, in a folder of its own or beside the others; a part that comes later completes it."""
+        """The parts of a split model are one model, in a folder of their own or beside other models; a part that arrives later
+        completes it."""
         tensors, keys = gguf_files.llama_tensors(), gguf_files.llama_keys()
         late = gguf_files.split("late", keys, tensors, 3)
         files = gguf_files.split("flat", keys, tensors, 3) | {f"own/{name}": data for name, data in gguf_files.split("any", keys, tensors, 2).items()} | late
@@ -110,11 +111,11 @@ class Files(unittest.TestCase):
         config = asking.call(f"{server.url}/v2/models/plain/config")
         self.assertEqual(config["platform"], "llm")
         again = {"parameters": {"config": json.dumps(config | {"parameters": {"chunk": {"string_value": "4"}}})}}
-        self.assertNotIn("error", asking.call(f"{server.url}/v2/repository/models/plain/load", again))  # and now in pieces of 4 tokens
+        self.assertNotIn("error", asking.call(f"{server.url}/v2/repository/models/plain/load", again))  # now in chunks of 4 tokens
         self.assertLess(asking.error(asking.logits(server.url, "plain", TOKENS, len(gguf_files.PIECES)), wanted[-1]), 1e-10)
 
     def test_forms_of_folders(self):
-        """Relatives of llama whose folders have other names, one matrix for q, k and v, or scales."""
+        """Relatives of llama whose folders have other names, fused q, k and v, or scales."""
         own = {"output.weight": np.float32(2) * gguf_files.llama_tensors(2)["token_embd.weight"]}
         tensors = gguf_files.llama_tensors() | own
         hub, config = gguf_files.halves(tensors), gguf_files.hub_config() | {"tie_word_embeddings": False}
@@ -176,7 +177,7 @@ class Files(unittest.TestCase):
 
     @unittest.skipUnless((DATA / "stories260K-f32.gguf").is_file(), "stories260K is not on this machine: $BEAMLINE_DATA says where")
     def test_story(self):
-        """The likeliest tokens, as llama2.c and llama.cpp choose them."""
+        """The likeliest tokens are those of llama2.c and llama.cpp."""
         wanted = json.loads((DATA / "expected_greedy.json").read_text())["cases"][0]["tokens"][:201]
         server = self.serve({"story.gguf": (DATA / "stories260K-f32.gguf").read_bytes()})
         answer = asking.call(f"{server.url}/completion", {"model": "story", "prompt": wanted[:1], "n_predict": 200, "temperature": 0, "return_tokens": True})

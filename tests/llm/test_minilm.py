@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""all-MiniLM-L6-v2, an encoder as it is shipped: numbers of its vectors beside transformers' (5.24, float32)."""
+"""all-MiniLM-L6-v2, a published encoder: elements of its vectors against transformers (5.24, float32)."""
 import pathlib
 import sys
 import tempfile
@@ -11,7 +11,7 @@ import asking
 from served import Server
 
 AT = [0, 1, 2, 100, 200, 300, 382, 383]
-# text: its tokens, and its vector's numbers AT
+# text: its tokens, and the elements AT of its vector
 TEXTS = {
     "The capital of France is Paris.": (9, [0.103257, 0.0304201, 0.0290958, -0.039955, 0.0796537, 0.0509734, 0.08586, -0.0056698]),
     "Where is Paris?": (6, [0.1196912, 0.0421072, 0.0325739, -0.0825781, 0.1413603, 0.0478831, 0.0252896, 0.0098864]),

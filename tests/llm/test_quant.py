@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Block-quantised weights: values beside those of gguf-py 0.19's ``dequantize``, products beside float64, on every device."""
+"""Block-quantised weights on every device: values against gguf-py 0.19's ``dequantize``, products against float64."""
 import pathlib
 import subprocess
 import sys
@@ -15,12 +15,12 @@ from served import SERVER, ServedCase
 
 PLANES = SERVER.parent / "planes"
 ROWS, SEED = 7, 1
-# format: CRC-32 of the float32 that gguf-py makes of blocks(format, ROWS, columns_of(format))
+# format: CRC-32 of gguf-py's float32 values of blocks(format, ROWS, columns_of(format))
 CRCS = {
     "q8_0": 0x97dcef0f, "q4_0": 0xe6f66464, "q4_1": 0xb718839e, "q5_0": 0xba42bb4a, "q5_1": 0x659d3fb7, "q2_k": 0xae5a6ef0, "q3_k": 0xee2a18da,
     "q4_k": 0x9b72b727, "q5_k": 0xae014bf8, "q6_k": 0x29ba5ffd, "iq4_nl": 0x7e4be301, "iq4_xs": 0x65439d27, "mxfp4": 0x15a56aad,
 }
-MOST_ERROR = 1e-10  # of a product of float32: mean square over that of the result
+MOST_ERROR = 1e-10  # of a float32 product: mean square error relative to the result
 
 
 def columns_of(form):
@@ -28,7 +28,7 @@ def columns_of(form):
 
 
 def planes_of(form, rows, columns, data):
-    """bl_quant_fill's, as (dtype, array)."""
+    """Returns the planes of bl_quant_fill as (dtype, array)."""
     done = subprocess.run([PLANES, form, str(rows), str(columns)], input=data.tobytes(), capture_output=True, check=True)
     planes, at = [], 0
     for line in done.stderr.decode().splitlines():
@@ -38,7 +38,7 @@ def planes_of(form, rows, columns, data):
         count = int(np.prod(shape))
         array = np.frombuffer(done.stdout, kind, count, at).reshape(shape)
         at += count * kind.itemsize
-        if dtype == "bfloat16":  # numpy has none
+        if dtype == "bfloat16":  # numpy has no bfloat16
             array = (array.astype(np.uint32) << 16).view(np.float32)
         planes.append((dtype, array))
     assert at == len(done.stdout)
@@ -108,14 +108,14 @@ class Quantised(ServedCase):
                      w=graph.input("index", ["n"], "int32").block_take(nodes, "q4_1"))
         for n in (1, 5, 40):
             x = np.random.default_rng(n).normal(size=(n, columns_of("q4_1"))).astype(np.float32)
-            index = np.arange(n, dtype=np.int32) % (2 * ROWS) - ROWS  # the negative ones count from the end
+            index = np.arange(n, dtype=np.int32) % (2 * ROWS) - ROWS  # negative indices count from the end
             got = self.client.run(graph, {"x": x, "index": index, **inputs})
             np.testing.assert_array_equal(rows[index], got["w"])
             exact = x.astype(np.float64) @ rows.astype(np.float64).T
             self.assertLess(((got["y"] - exact) ** 2).sum() / (exact ** 2).sum(), MOST_ERROR)
 
     def test_leading_dimensions(self):
-        """Matrices chosen by ``take`` of each plane, as experts are."""
+        """Matrices selected by ``take`` from each plane, like experts."""
         experts, chosen = 3, np.array([2, 0, 2, 1, 1], np.int32)
         form, columns = "q4_k", 256
         planes = planes_of(form, experts * ROWS, columns, blocks(form, experts * ROWS, columns, 3))
@@ -149,7 +149,7 @@ class Quantised(ServedCase):
                 self.client.run(graph, {"x": zeros, "scale": scale, **inputs})
 
     def test_gradients_of_scales(self):
-        """And the gradient of these to x: a product is linear in each."""
+        """Gradients of the scales, and their gradients to x: a product is linear in each."""
         (_, codes), (_, scale) = planes_of("q8_0", ROWS, 96, blocks("q8_0", ROWS, 96))
         draw = np.random.default_rng(2)
         given = {"x": draw.normal(size=(4, 96)), "ct": draw.normal(size=(4, ROWS)), "v": draw.normal(size=scale.shape), "scale": scale}

@@ -30,7 +30,7 @@ static bl_status bad(const parser *p, const char *fmt, ...)
     return bl_fail(p->err, BL_EINVAL, "linear kernel, line %u: %s", p->line, text);
 }
 
-/* Pass over |text| if it stands here. */
+/* Skips |text| if it is next. */
 static bool take(parser *p, const char *text)
 {
     size_t len = strlen(text);
@@ -99,7 +99,7 @@ static bl_status take_signed(parser *p, int64_t *out)
     return BL_OK;
 }
 
-/* "float32" or, where |lanes| is wanted, "float32x16". */
+/* Reads "float32" or, with |lanes|, "float32x16". */
 static bl_status take_dtype(parser *p, uint8_t *dtype, uint8_t *lanes)
 {
     bl_span word = take_word(p);
@@ -235,7 +235,7 @@ static bl_op op_of(bl_span name)
     return BL_OP_COUNT;
 }
 
-/* STORE without lanes and SET take after their operands, if these are there at all. */
+/* Sets the lanes of STORE and SET from their operands, if the operands exist. */
 static void take_after(const parser *p, bl_inst *in, uint32_t number, uint32_t operand)
 {
     if (in->nargs > operand && in->args[operand] < number) {
@@ -258,7 +258,7 @@ static bl_status take_sub(parser *p, bl_inst *in)
     return BL_OK;
 }
 
-/* The layout of a FRAGMENT_LOAD, and the shape. */
+/* Reads the layout and the shape of a FRAGMENT_LOAD. */
 static bl_status take_shape(parser *p, bl_inst *in)
 {
     char text[64] = "";
@@ -329,7 +329,7 @@ static bl_status take_inst(parser *p, uint32_t number)
     return expect(p, "\n");
 }
 
-/* As many instructions as there are lines after the first. */
+/* Allocates an instruction for each line after the first. */
 static bl_status make_room(parser *p)
 {
     size_t lines = 0;

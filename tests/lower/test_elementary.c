@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exp, log and sin as exact arithmetic, beside libm's in double precision. */
+/* exp, log and sin as exact arithmetic, compared with libm in double precision. */
 #include "engine/interp/interp_kernel.h"
 #include "engine/lower/lower.h"
 #include "tests/lower/read_linear.h"
@@ -25,7 +25,7 @@ static const char text[] = "linear f buffers=float32,float32 writes=1 scalars=0 
                            "6 buffer float32 arg=0\n"
                            "7 store float32x4 %%6 %%2 %%5\n";
 
-/* y = op(x) in arithmetic alone. */
+/* Computes y = op(x) with the arithmetic expansion of |op|. */
 static void run(const char *op, const float *x, float *y, uint32_t n)
 {
     bl_ir *ir = bl_ir_create(0);
@@ -52,7 +52,7 @@ static void run(const char *op, const float *x, float *y, uint32_t n)
     bl_ir_destroy(ir);
 }
 
-/* In units of the last place of a result, which is at least |least|. */
+/* Error in units in the last place of the result, or of |least| for smaller results. */
 static double error(float is, double wanted, double least)
 {
     int exponent = 0;
@@ -71,7 +71,8 @@ typedef struct row {
     double least, most; /* see error() */
 } row;
 
-/* OpenCL allows 3 units for exp and log, 4 for sin (OpenCL 1.2, table 7.4); small results of sin are bounded as those near 1. */
+/* OpenCL allows 3 units for exp and log, 4 for sin (OpenCL 1.2, table 7.4); small results of sin have the absolute bound of
+ * results near 1. */
 static const row rows[] = {
     {"exp", exp, -104, 89, 0, 1.2},          {"exp", exp, -1, 1, 0, 1.2},           {"log", log, 0x1p-149f, 0x1p-120f, 0, 1.2},
     {"log", log, 0.5f, 2, 0, 1.2},           {"log", log, 1, 3e38f, 0, 1.2},        {"sin", sin, -10, 10, 0x1p-25, 2},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What lowering makes of a nest, as facts about the linear kernel: vector loads and stores, copies for tiles, what is hoisted out
- * of which loop, which reductions share one. */
+/* The lowering of a nest, as facts about the linear kernel: vector loads and stores, copies for tiles, hoisting out of loops,
+ * and reductions that share a loop. */
 #include "engine/ir/stage.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* A nest in the making: short names for what the tests write often. */
+/* A nest under construction, with short names for frequent operations. */
 typedef struct bench {
     bl_ir *ir;
     bl_lowered *lowered;
@@ -61,15 +61,15 @@ static void lower(bench *b, int nstores, const bl_node *const *stores, uint32_t 
     b->linear = b->lowered->linear;
 }
 
-/* The facts that a row can ask for; -1: does not matter. */
+/* The facts that a row can check; -1: not checked. */
 typedef struct facts {
-    int loads, stores; /* instructions */
+    int loads, stores; /* number of instructions */
     int load_lanes;    /* of the widest load */
     int gathers;       /* stacks of scalars */
-    int loops, depth;  /* and how deep they nest */
+    int loops, depth;  /* |depth|: nesting depth */
     int accs;
-    int deep_loads; /* in the deepest loop */
-    int groups;     /* of the grid, all dimensions */
+    int deep_loads; /* loads in the innermost loop */
+    int groups;     /* work-groups of the grid, over all dimensions */
 } facts;
 
 static facts survey(const bench *b)
@@ -134,8 +134,8 @@ static void expect(bench *b, facts want)
     assert_int_equal(wrong, 0);
 }
 
-/* out[g * 16 + v] = a[g * 16 + v] + b[g * stride ...]: contiguous, the same for all lanes, picked out of two vectors or three,
- * and scattered. */
+/* out[g * 16 + v] = a[g * 16 + v] + b[g * stride ...]: contiguous loads, broadcasts, selection from two or three vectors, and
+ * scattered accesses. */
 static void vectors(void **state)
 {
     static const struct {
@@ -157,8 +157,8 @@ static void vectors(void **state)
     }
 }
 
-/* Lanes that lie apart, and the copies of a tile side by side: a vector for each lane, turned in as many steps as bits number the
- * copies, of as many as are a power of two; and written in the same way.  Copies behind gates of their own stay as they are. */
+/* Strided lanes and contiguous copies of a tile: one vector per lane, transposed in log2 steps of the number of copies, a power
+ * of two; stores likewise.  Copies behind separate gates are not transposed. */
 static void turned(void **state)
 {
     static const struct {
@@ -187,7 +187,7 @@ static void turned(void **state)
     }
 }
 
-/* Lanes that are picked out of vectors, of which one copy of a tile is behind a gate that is closed there: it is zeros. */
+/* Lanes selected from vectors, while one copy of a tile is behind a closed gate: its values are zeros. */
 static void picked_behind_a_gate(void **state)
 {
     bench b = open_bench();
@@ -200,7 +200,7 @@ static void picked_behind_a_gate(void **state)
     expect(&b, (facts){2, 2, 16, 2, 0, 0, 0, -1, 8});
 }
 
-/* An index that is loaded itself: every lane has its own. */
+/* A loaded index: each lane has its own index. */
 static void gathered_index(void **state)
 {
     bench b = open_bench();
@@ -212,7 +212,7 @@ static void gathered_index(void **state)
     expect(&b, (facts){8, 1, 1, 1, 0, 0, 0, -1, 1});
 }
 
-/* Two vectors in one nest: the second leaves alone what has the lanes of the first. */
+/* Two vectors in one nest: the second does not change values with the lanes of the first. */
 static void two_vectors(void **state)
 {
     bench b = open_bench();
@@ -224,7 +224,7 @@ static void two_vectors(void **state)
     expect(&b, (facts){2, 1, 8, 0, 0, 0, 0, -1, 1});
 }
 
-/* matmul's tile: what does not depend on one of the tile's axes is loaded once for all of it. */
+/* The tile of a matmul: a value that does not depend on an axis of the tile is loaded once for the axis. */
 static void tiles(void **state)
 {
     bench b = open_bench();
@@ -238,7 +238,7 @@ static void tiles(void **state)
     expect(&b, (facts){4 + 2, 8, 16, 0, 1, 1, 8, 4 + 2, 8});
 }
 
-/* softmax's shape: max, then the sum of exp(x - max), then the quotient: three loops, one after the other. */
+/* The shape of softmax: max, then the sum of exp(x - max), then the quotient: three consecutive loops. */
 static void waiting_reductions(void **state)
 {
     bench b = open_bench();
@@ -267,7 +267,7 @@ static void shared_loop(void **state)
     expect(&b, (facts){1, 2, 1, 0, 1, 1, 2, 1, 8});
 }
 
-/* What does not depend on the inner loop stands before it. */
+/* A value that does not depend on the inner loop is computed before the loop. */
 static void hoisting(void **state)
 {
     bench b = open_bench();
@@ -279,7 +279,7 @@ static void hoisting(void **state)
     expect(&b, (facts){2, 1, 1, 0, 2, 2, 0, 1, 1});
 }
 
-/* A reduction whose terms are reductions: the inner stands in the outer's loop. */
+/* A reduction over reductions: the inner loop is nested in the outer loop. */
 static void nested_reductions(void **state)
 {
     bench b = open_bench();
@@ -291,7 +291,7 @@ static void nested_reductions(void **state)
     expect(&b, (facts){1, 1, 1, 0, 2, 2, 2, 1, 1});
 }
 
-/* Lanes of a reduction: one vector accumulator, folded after the loop. */
+/* Vector lanes of a reduction: a vector accumulator, folded after the loop. */
 static void vector_reduction(void **state)
 {
     bench b = open_bench();
@@ -308,7 +308,8 @@ static void vector_reduction(void **state)
     expect(&b, (facts){1, 1, 4, 0, 1, 1, 1, 1, 1});
 }
 
-/* Work-items that share a reduction: each writes what it has, all wait, each folds all. */
+/* Work-items that share a reduction: each writes its partial result, all wait at a barrier, and each folds all partial
+ * results. */
 static void group_reduction(void **state)
 {
     bench b = open_bench();
@@ -327,7 +328,7 @@ static void group_reduction(void **state)
     expect(&b, (facts){2, 2, 1, 0, 2, 1, 2, 2, 3});
 }
 
-/* Five grid axes share three dimensions: as many groups, all in range. */
+/* Five grid axes are mapped to three dimensions: the same number of work-groups, all in range. */
 static void many_grid_axes(void **state)
 {
     bench b = open_bench();

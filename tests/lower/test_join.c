@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels joined into one do what they do one after the other. */
+/* A joined kernel has the same effect as its kernels in order. */
 #include "engine/interp/interp_kernel.h"
 #include "engine/lower/lower.h"
 #include "tests/lower/read_linear.h"
@@ -23,7 +23,7 @@ static const char twice[] = "linear twice buffers=float32,float32 writes=1 scala
                             "4 mul float32 %2 %3\n"
                             "5 buffer float32 arg=0\n"
                             "6 store %5 %0 %4\n";
-/* b0[3 * y + x] = b1[2 * x + y] + b1[0]: every result needs two of what stood before */
+/* b0[3 * y + x] = b1[2 * x + y] + b1[0]: every result needs two earlier results */
 static const char turned[] = "linear turned buffers=float32,float32 writes=1 scalars=0 local=1,1,1 localbytes=0\n"
                              "0 group_id int64 arg=0\n"
                              "1 group_id int64 arg=1\n"
@@ -40,7 +40,7 @@ static const char turned[] = "linear turned buffers=float32,float32 writes=1 sca
                              "12 add float32 %9 %11\n"
                              "13 buffer float32 arg=0\n"
                              "14 store %13 %4 %12\n";
-/* b0[5] = the sum of b1, in a loop of its own */
+/* b0[5] = the sum of b1, in a separate loop */
 static const char total[] = "linear total buffers=float32,float32 writes=1 scalars=0 local=1,1,1 localbytes=0\n"
                             "0 const int32 6\n"
                             "1 const float32 0\n"
@@ -134,12 +134,12 @@ static void test_joined(void **state)
                 fail_msg("slot %d, element %d: %g, not %g", s, i, (double)joined.data[s][i], (double)apart.data[s][i]);
         }
     }
-    assert_true(apart.data[2][5] == 122 && apart.data[2][0] == 4); /* twice 1 + 2 + 5 + ..., and what was turned */
+    assert_true(apart.data[2][5] == 122 && apart.data[2][0] == 4); /* twice 1 + 2 + 5 + ..., and the results of |turned| */
     bl_ir_destroy(apart.ir);
     bl_ir_destroy(joined.ir);
 }
 
-/* Groups of several work-items, and numbers given at the launch, stay what they are. */
+/* Kernels with several work-items per group, or with launch-time sizes, are not joined. */
 static void test_what_cannot_be(void **state)
 {
     bench b = open_bench();

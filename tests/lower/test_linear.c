@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* Parse |text| in a buffer of exactly its size, so that ASan sees a read past its end. */
+/* Parses |text| from a buffer of the exact size, so that ASan detects a read past the end. */
 static bl_status parse(bl_arena *arena, const char *text, size_t len, bl_linear **out, bl_err *err)
 {
     char *exact = malloc(len ? len : 1);
@@ -22,7 +22,7 @@ static bl_status parse(bl_arena *arena, const char *text, size_t len, bl_linear 
     return st;
 }
 
-/* ---- texts that come back as they were */
+/* ---- texts that survive a round trip */
 
 #define LINE(n, rest) #n " " rest "\n"
 static const char *const whole[] = {
@@ -83,7 +83,7 @@ static void round_trips(void **state)
     }
 }
 
-/* Every field comes back, not only the text. */
+/* Every field survives a round trip, not only the text. */
 static void fields(void **state)
 {
     bl_arena *arena = bl_arena_create(0);
@@ -102,17 +102,17 @@ static void fields(void **state)
     assert_int_equal(2, linear->local[1]);
     assert_int_equal(64, linear->local_bytes);
     assert_int_equal(BL_OP_STORE, linear->inst[19].op);
-    assert_int_equal(4, linear->inst[19].lanes); /* of its value */
+    assert_int_equal(4, linear->inst[19].lanes); /* the lanes of its value */
     assert_int_equal(BL_BF16, linear->inst[19].dtype);
     assert_int_equal(4, linear->inst[19].nargs);
     assert_int_equal(7, linear->inst[19].args[3]);
-    assert_int_equal(4, linear->inst[15].lanes); /* SET: of its variable */
+    assert_int_equal(4, linear->inst[15].lanes); /* SET: the lanes of its variable */
     assert_int_equal(1, linear->inst[5].sub);
     assert_int_equal(16, linear->inst[5].arg);
     bl_arena_destroy(arena);
 }
 
-/* ---- texts that are refused; each but the first few stands behind a good first line and prologue */
+/* ---- invalid texts; all but the first few follow a valid first line and prologue */
 
 #define HEAD "linear k buffers=float32,int32 writes=1 scalars=1 local=2,2,1 localbytes=32\n"
 #define PRE                                                                                                                      \
@@ -267,7 +267,7 @@ static void refusals(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         bl_arena *arena = bl_arena_create(0);
-        bl_linear other, *linear = &other; /* must be set to NULL */
+        bl_linear other, *linear = &other; /* a failure must set it to NULL */
         bl_err err = {0};
         bl_status st = parse(arena, refused[i].text, strlen(refused[i].text), &linear, &err);
 
@@ -286,7 +286,7 @@ static void prologue_is_good(void **state)
 
     (void)state;
     if (parse(arena, PRE, sizeof PRE - 1, &linear, &err) != BL_OK)
-        fail_msg("%s", err.text); /* else the table above proves nothing */
+        fail_msg("%s", err.text); /* otherwise the table above proves nothing */
     bl_arena_destroy(arena);
 }
 
@@ -307,7 +307,7 @@ static void nesting_is_bounded(void **state)
     bl_arena_destroy(arena);
 }
 
-/* Every prefix and every changed byte of a good text is taken or refused, without a read outside it. */
+/* Every prefix and every changed byte of a valid text is accepted or refused, without a read out of bounds. */
 static void damage(void **state)
 {
     size_t len = strlen(whole[2]);
@@ -328,7 +328,7 @@ static void damage(void **state)
             if (k < sizeof odd)
                 copy[i] = odd[k];
             st = parse(arena, copy, k < sizeof odd ? len : i, &linear, &err);
-            if (k == sizeof odd) /* no prefix is whole: its last line or its stores are missing */
+            if (k == sizeof odd) /* no prefix is complete: its last line or its stores are missing */
                 assert_true(st == BL_EINVAL || st == BL_EBUG);
             assert_int_equal(st == BL_OK, linear != NULL);
             bl_arena_destroy(arena);

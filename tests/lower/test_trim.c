@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums whose gates become the ends of their loops: y[i] is the sum over k of w[k] * g[i - k], where 0 <= i - k < 6, as in the
+/* Sums whose gates become bounds of their loops: y[i] is the sum over k of w[k] * g[i - k] for 0 <= i - k < 6, as in the
  * gradient of a convolution of 10 by 5. */
 #include "engine/ir/rewrite.h"
 #include "engine/ir/verify.h"
@@ -17,7 +17,7 @@ typedef struct counts {
     int loops, fixed_loops, gated_loads, choices;
 } counts;
 
-/* What the kernel is made of where the outputs are an axis of |kind|; a sum of products, or of sums. */
+/* Counts the instructions of the kernel whose outputs are an axis of |kind|; the sum is over products or over sums. */
 static counts lower(bl_axis_kind kind, bool product, bool load_is_gated)
 {
     bl_ir *ir = bl_ir_create(1 << 24);
@@ -57,7 +57,7 @@ static void test_groups(void **state)
     assert_int_equal(n.choices, 0);
 }
 
-/* The gate is that of the sum: what is added needs no factor that is zero there. */
+/* The gate belongs to the sum: no factor of the terms needs to be zero. */
 static void test_no_product(void **state)
 {
     counts n = lower(BL_AXIS_GLOBAL, false, true);
@@ -67,7 +67,7 @@ static void test_no_product(void **state)
     assert_int_equal(n.choices, 0);
 }
 
-/* A loop around: the inner one's ends change from turn to turn. */
+/* An enclosing loop: the bounds of the inner loop change between iterations. */
 static void test_loop_around(void **state)
 {
     counts n = lower(BL_AXIS_LOOP, true, true);
@@ -77,7 +77,7 @@ static void test_loop_around(void **state)
     assert_int_equal(n.gated_loads, 0);
 }
 
-/* Every other place: 2 k + i mod 2 below 5, of which even elements have three turns, odd ones two. */
+/* A stride of two: 2 k + i mod 2 below 5, so that even elements have three iterations and odd elements two. */
 static void test_apart(void **state)
 {
     bl_ir *ir = bl_ir_create(1 << 24);
@@ -98,7 +98,8 @@ static void test_apart(void **state)
     bl_ir_destroy(ir);
 }
 
-/* Copies and lanes are at different places in one loop: the gate stays, at the load alone where that makes the product zero. */
+/* Copies and lanes have different positions in one loop, so the gate stays; if the load is a factor, the gate stays at the load
+ * alone. */
 static void test_copies(void **state)
 {
     counts n = lower(BL_AXIS_TILE, true, true);

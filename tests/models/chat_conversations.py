@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conversations that chat templates are rendered with: each the variables of a rendering."""
+"""Conversations for the tests of chat templates: the variables of one rendering each."""
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "description": "Name of the city <&>"}, "unit": {"type": "string", "enum": ["°C", "°F"]},
                                                "days": {"type": "integer", "minimum": 1, "default": 3}, "exact": {"type": "boolean"}},
@@ -45,7 +45,7 @@ MORE = [{}, {"enable_thinking": False, "thinking": True, "reasoning_effort": "lo
 
 
 def renderings():
-    """(name, variables) of each conversation."""
+    """Yields (name, variables) of each conversation."""
     for name, messages in CONVERSATIONS.items():
         for number, more in enumerate(MORE):
             yield f"{name}/{number}", {"messages": messages, "tools": TOOLS if name in WITH_TOOLS else None, "documents": None,

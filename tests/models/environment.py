@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Virtual environments for what tests need from PyPI, made once and kept in the build folder."""
+"""Virtual environments with packages from PyPI for tests, made once in the build folder."""
 
 import hashlib
 import pathlib
@@ -10,7 +10,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def environment(requirements):
-    """The folder of one with all that the file says; None where pip cannot get that."""
+    """Returns the folder of an environment with the packages of a requirements file; None if pip cannot get them."""
     wanted = HERE / requirements
     folder = HERE.parent.parent / "build" / (wanted.stem + "-" + hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()[:12])
     if (folder / "whole").exists():

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The tokenizer of a GGUF file as the library of Hugging Face has it, put together as its models' tokenizer.json are, and what it makes of random texts: for
-test_gguf_tokenizers.py, in an environment of its own.
+"""Build the tokenizer of a GGUF file with Hugging Face's library, in the form of its models' tokenizer.json, and encode random
+texts.
 
-    gguf_calls.py FILE SEED COUNT    writes [text, ids] of each text as JSON to stdout; null where nothing here knows the tokenizer.json of such a file
+    gguf_calls.py FILE SEED COUNT    writes [text, ids] of each text as JSON to stdout, or null if no tokenizer.json is known for
+                                     this kind of file
+
+For test_gguf_tokenizers.py, which runs this script in a separate virtual environment.
 """
 import json
 import pathlib
@@ -15,11 +18,11 @@ from tokenizer_calls import BLANK, strings
 
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  # types of tokens
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  # token types
 
 
 def metadata(path):
-    """The keys of a GGUF file, read by other code than that under test."""
+    """Returns the keys of a GGUF file, with a reader that is independent of the tested code."""
     data, at = path.read_bytes(), 24
 
     def take(form):
@@ -51,7 +54,7 @@ def metadata(path):
     return {name: value(take("I")) for name in (text() for _ in range(count))}
 
 
-# ---- the pre-tokenizers of tokenizer.json, by the file's name for them
+# ---- the pre-tokenizers of tokenizer.json, by the name in the GGUF file
 
 def split(pattern):
     return pre_tokenizers.Split(Regex(pattern), "isolated")
@@ -75,7 +78,7 @@ LATIN = ("A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4
          "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943")
 NFC = normalizers.NFC()
 DIGITS = pre_tokenizers.Digits(individual_digits=True)
-# name: (normaliser, pre-tokenizer, whether a word that is a token is that token)
+# name: (normaliser, pre-tokenizer, whether a word that is a token becomes that token at once)
 PRE = {
     "gpt-2": (None, byte_level(regex=True), False),
     "mpt": (NFC, byte_level(regex=True), False),
@@ -116,7 +119,8 @@ def gemma4(keys, vocab):
 
 
 def llama(keys, vocab):
-    """As the library converts SentencePiece's models: every pair of tokens that is a token, by the score of what it becomes."""
+    """Builds merges as the library converts SentencePiece models: every pair of tokens whose concatenation is a token, by the
+    score of the result."""
     merges = []
     for text, score in zip(keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.scores"]):
         here = [(text[:at], text[at:]) for at in range(1, len(text)) if text[:at] in vocab and text[at:] in vocab]
@@ -146,7 +150,7 @@ def t5(keys, vocab):
 
 
 def library(keys):
-    """(the library's tokenizer, or None; the texts of its added tokens)"""
+    """Returns (the library's tokenizer or None, the texts of its added tokens)."""
     tokens, types = keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"]
     model = keys["tokenizer.ggml.model"]
     if model == "gpt2" and keys.get("tokenizer.ggml.pre") not in PRE:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Templates for test_chat_templates.py: at least one for each row of proto/chat/rows.def, and what the language does in odd places.  The variables are those
-of jinja_random.py."""
+"""Templates for test_chat_templates.py: at least one for each row of proto/chat/rows.def, and special cases of the language.
+
+Their variables are those of jinja_random.py.
+"""
 
 EXPRESSIONS = r"""
 -3|abs ~ 2.5|abs ~ true|abs

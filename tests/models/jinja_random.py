@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Random chat templates for test_chat_templates.py: well formed ones of all statements and expressions, and some that are broken."""
+"""Random chat templates for test_chat_templates.py: valid ones with all statements and expressions, and some with errors."""
 import pathlib
 import random
 import re
@@ -10,7 +10,7 @@ TESTS = re.findall(r'^BL_TEST\("(\w+)", \w+, "(.*)"\)', ROWS, re.MULTILINE)
 METHODS = re.findall(r'^BL_METHOD\((STRING|LIST|DICT), "(\w+)", \w+, "(.*)"\)', ROWS, re.MULTILINE)
 VARIABLES = {"messages": [{"role": "user", "content": "Hello, Wörld"}, {"role": "assistant", "content": "Hi <there>"}], "l": [3, "b", 1.5, [1], True], "d": {"city": "Oslo", "B": 2, "a": 1},
              "n": 5, "f": 2.5, "s": "Ab cd\n Éf", "yes": True, "nothing": None, "tree": [{"n": 1, "c": [{"n": 2, "c": []}, {"n": 3, "c": [{"n": 4}]}]}, {"n": 5}]}
-# The address of an object, which Python prints, and the order of sets are no part of the language.
+# Addresses of objects, which Python prints, and the order of sets are not part of the language.
 NAMES = ["messages", "l", "d", "n", "f", "s", "yes", "nothing", "tree", "missing", "x", "y", "ns.a"]
 CONSTANTS = ["0", "1", "2", "-1", "7", "1.5", "0.1", "''", "'a'", "'Abc d'", "'ä\\nß'", "\"it's\"", "true", "false", "none", "[]", "[1, 2, 3]", "['b', 'a', 'C']", "{}", "{'k': 1, 'j': [2]}", "(1, 'a')",
              "range(4)", "'<b>&'", "' x  y '", "[{'a': 1}, {'a': 2, 'b': none}]"]
@@ -60,7 +60,7 @@ class Writer:
         return f"({self.expression(depth)}) is {self.random.choice(['', 'not '])}{name}" + (f"({self.leaf()})" if params else "")
 
     def member(self, depth):
-        if self.random.random() < 0.3:  # not of a constant, which Jinja2 folds by other rules
+        if self.random.random() < 0.3:  # not of a constant, which Jinja2 folds with other rules
             return self.random.choice(NAMES) + self.random.choice(["[1:]", "[:2]", "[::-1]", "[::2]", "[-2:]", "[1:-1]"])
         return f"({self.expression(depth)})" + self.random.choice([".a", ".role", "['k']", "[0]", "[-1]", ".items()|list", ".content", f"[{self.leaf()}]"])
 
@@ -99,14 +99,14 @@ class Writer:
 
     def template(self):
         text = "{% set ns = namespace(a=1) %}" + "".join(self.data() + self.statement(3, False) for _ in range(self.random.randint(1, 3))) + self.data()
-        if self.random.random() < 0.1:  # broken
+        if self.random.random() < 0.1:  # with a syntax error
             at = self.random.randrange(len(text))
             text = text[:at] + self.random.choice(["", "{%", "%}", "}}", "(", "]", "'", "|", ".", " if ", "-"]) + text[at + self.random.randint(0, 3):]
         return text
 
 
 def templates(seed, count):
-    """Those that print no address of an object."""
+    """Yields templates whose output contains no address of an object."""
     writer = Writer(seed)
     while count > 0:
         yield writer.template()

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Jinja2 in the environment of transformers' chat templates: cases as JSON on standard input, a list of {"template", "variables"}; a list of texts or, where
-Jinja2 fails, of {"error": text} on standard output.  Run by the Python that has jinja2."""
+"""Render templates with Jinja2 in the environment of transformers' chat templates.
+
+Standard input is JSON: a list of {"template", "variables"}.  Standard output is a list of texts, with {"error": text} where
+Jinja2 fails.  The Python with jinja2 runs this script.
+"""
 import datetime
 import json
 import sys
@@ -10,11 +13,11 @@ import jinja2.ext
 import jinja2.sandbox
 
 
-NOW = 1732500000  # the time of every rendering
+NOW = 1732500000  # the time in all renderings
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %}: the text of its body."""
+    """{% generation %}: outputs its body."""
     tags = {"generation"}
 
     def parse(self, parser):
@@ -27,7 +30,7 @@ class Generation(jinja2.ext.Extension):
 
 
 class Namespace(jinja2.utils.Namespace):
-    """Refuses names that begin with an underscore."""
+    """Rejects names that begin with an underscore."""
 
     def __init__(*arguments, **named):
         self, arguments = arguments[0], arguments[1:]
@@ -56,7 +59,7 @@ def raise_exception(message):
 
 def environment():
     made = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    made.filters.update(tojson=tojson, from_json=json.loads)  # the second is not transformers', but templates of other engines use it
+    made.filters.update(tojson=tojson, from_json=json.loads)  # from_json is not in transformers, but templates for other engines use it
     made.globals.update(raise_exception=raise_exception, strftime_now=lambda form: datetime.datetime.fromtimestamp(NOW).strftime(form), namespace=Namespace, dict=lambda *a, **n: dict(*a, **n))
     return made
 
@@ -67,7 +70,7 @@ def main():
     for case in json.load(sys.stdin):
         try:
             out.append(made.from_string(case["template"]).render(**case["variables"]))
-        except Exception as error:  # whatever Python raises is the template's failure
+        except Exception as error:  # any exception of Python is a failure of the template
             out.append({"error": f"{type(error).__name__}: {error}"})
     json.dump(out, sys.stdout)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What test_openai.py has OpenAI's client do: openai_calls.py BASE_URL."""
+"""Calls of OpenAI's client for test_openai.py: openai_calls.py BASE_URL."""
 import asyncio
 import sys
 
@@ -22,7 +22,7 @@ def ask(client):
     assert lists.tokens == ["a", "b", "c"] and lists.token_logprobs[0] is None and len(lists.top_logprobs[1]) == 1, lists
     assert "alphabet" in [model.id for model in client.models.list()]
     assert client.models.retrieve("alphabet").owned_by == "beamline"
-    rows = client.embeddings.create(model="mood", input=["very good film!", "Not good"])  # as base64
+    rows = client.embeddings.create(model="mood", input=["very good film!", "Not good"])  # transferred as base64
     plain = client.embeddings.create(model="mood", input="very good film!", encoding_format="float")
     assert len(rows.data) == 2 and max(abs(a - b) for a, b in zip(rows.data[0].embedding, plain.data[0].embedding)) < 1e-6
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* render: chat templates and conversations to render, each a line of JSON: {"template": TEXT, "messages": [...], "tools": [...],
- * "variables": {...}, "add_generation_prompt": bool, "limits": {"memory": N, "steps": N, "depth": N, "output": N}}.  The answer
- * is a line of "ok HEX" or "STATUS: TEXT".  For test_chat_templates.py. */
+/* Renders chat templates.  Each input line is JSON: {"template": TEXT, "messages": [...], "tools": [...], "variables": {...},
+ * "add_generation_prompt": bool, "limits": {"memory": N, "steps": N, "depth": N, "output": N}}.  The answer is a line "ok HEX"
+ * or "STATUS: TEXT".  For test_chat_templates.py. */
 #include "proto/chat/template.h"
 
 #include <stdio.h>

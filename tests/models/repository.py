@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A folder of models for tests, and a server that hosts it."""
+"""A models folder for tests, and a server that hosts it."""
 
 import json
 import mmap
@@ -24,13 +24,13 @@ def floats(*values):
 
 
 def elementwise(op, operand, dtype="float32", most=64, width=4):
-    """A batch of rows, each with |operand|."""
+    """Returns a model that combines a batch of rows with |operand|."""
     return {"inputs": {"x": {"dtype": dtype, "shape": ["batch", width]}}, "dims": {"batch": [1, most]},
             "nodes": [{"id": "y", "op": op, "in": ["x", operand]}], "outputs": ["y"]}
 
 
 def linear():
-    """Three numbers times a matrix that is in the file."""
+    """Returns a model that multiplies three numbers by a matrix in the file."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"]}
 
 
@@ -39,7 +39,7 @@ def weights(*values, shape=(3, 2)):
 
 
 class Repository:
-    """The folder; put(name, version, document, weights) writes a version."""
+    """The models folder; put(name, version, document, weights) writes a version."""
 
     def __init__(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -67,13 +67,13 @@ def document(*inputs, **members):
 
 
 def envelope(document, tail=b""):
-    """(body, headers) of a request whose tensors follow the envelope."""
+    """Returns (body, headers) of a request with the tensors after the envelope."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
     return text + tail, {"inference-header-content-length": str(len(text)), "content-type": "application/octet-stream"}
 
 
 def split(answer):
-    """(envelope, {name: bytes}) of an answer."""
+    """Returns (envelope, {name: bytes}) of an answer."""
     size = int(answer.headers.get("inference-header-content-length", len(answer.body)))
     head, tail, parts = json.loads(answer.body[:size]), answer.body[size:], {}
     for output in head["outputs"]:
@@ -85,7 +85,7 @@ def split(answer):
 
 
 class ModelsTest(ServerTest):
-    """One server with a folder of models, which |fill| writes."""
+    """One server with a models folder that |fill| writes."""
 
     OPTIONS = ("--backends", "opencl,interp")
 
@@ -121,7 +121,7 @@ class ModelsTest(ServerTest):
         return self.call("POST", f"{V2}{model}/infer", body, headers)
 
     def refused(self, status, answer, word=""):
-        """{"error": text} of that status, which says |word| and nothing of the inside."""
+        """Checks the status and {"error": text}, with |word| in the text and without internal details."""
         self.assertEqual(status, answer.status, answer.body[:500])
         self.assertEqual("application/json", answer.type)
         self.assertEqual(["error"], list(answer.json))
@@ -139,7 +139,7 @@ class ModelsTest(ServerTest):
 
 
 class AllocationsFail:
-    """Before ModelsTest, or what is made of it: a server on the interpreter of which one allocation fails where a test says so."""
+    """A mixin before ModelsTest: a server with the interpreter in which a test can make one allocation fail."""
 
     @classmethod
     def setUpClass(cls):
@@ -160,6 +160,6 @@ class AllocationsFail:
                       env={"LD_PRELOAD": str(library), "FAILING_MALLOC": str(shared)})
 
     def arm(self, nth):
-        """The n-th allocation from now fails; gives how many failed so far."""
+        """Makes the n-th allocation from now fail.  Returns the number of failures so far."""
         self.shared[0:8] = nth.to_bytes(8, "little")
         return int.from_bytes(self.shared[8:16], "little")

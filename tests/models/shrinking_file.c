@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into a program as it is: a file becomes shorter as soon as the program has mapped it.  $SHRINKING_FILES is a folder:
- * a file NAME there holds the number of bytes that the next mapped file called NAME is cut to, and is removed when that was done.
- */
+/* Preloaded library: shortens a file as soon as the program has mapped it.  $SHRINKING_FILES is a folder: its file NAME has the
+ * number of bytes to which the next mapped file NAME is cut; the library removes its file afterwards. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dynamic batching: requests that wait at the same time are one run, in order, and each gets its own rows."""
+"""Dynamic batching: concurrent requests become one run in order, and each gets its own rows."""
 
 import concurrent.futures
 import http.client
@@ -17,7 +17,8 @@ WIDTH = 512
 
 
 def slow():
-    """A run of some ten milliseconds, whatever its batch: of weights alone it would be computed once."""
+    """Returns a model whose run takes about ten milliseconds for any batch; the work depends on x, since work on weights alone
+    would be computed once."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "state": {"w": {"op": "normal", "attrs": {"shape": [WIDTH, WIDTH], "seed": 1}}},
             "dims": {"batch": [1, 8]},
             "nodes": [{"id": "sx", "op": "sum", "in": ["x"]}, {"id": "zx", "op": "mul", "in": ["sx", 0]}, {"id": "wx", "op": "add", "in": ["w", "zx"]},
@@ -28,7 +29,7 @@ def slow():
 
 
 def lookup(**members):
-    """The rows of a small table that x says."""
+    """Returns a model that looks up rows x of a small table."""
     return {"inputs": {"x": {"dtype": "int32", "shape": ["batch", 1]}}, "dims": {"batch": [1, 8]}, "state": {"w": [10, 20, 30]},
             "nodes": [{"id": "y", "op": "take", "in": ["w", "x"]}], "outputs": ["y"], **members}
 
@@ -50,7 +51,7 @@ class Batching(ModelsTest):
         return self.ok(self.call("GET", f"/v2/models/{model}/stats")).json["model_stats"][0]
 
     def many(self, model, count, rows=1, **parameters):
-        """Answers of that many clients at once; each checks its own rows."""
+        """Sends requests of |clients| clients at once; each client checks its own rows.  Returns the answers."""
         def one(i):
             values = [float(4 * rows * i + k) for k in range(4 * rows)]
             x = {"name": "x", "shape": [rows, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16 * rows}}
@@ -63,7 +64,7 @@ class Batching(ModelsTest):
             return list(pool.map(one, range(count)))
 
     def occupying(self):
-        """A thread whose run has the device for some 100 ms; its kernels are compiled when this returns."""
+        """Returns a thread whose run occupies the device for about 100 ms; its kernels are already compiled."""
         graph = {"inputs": {}, "nodes": [{"id": "r", "op": "uniform", "attrs": {"shape": [1200, 1200]}}] + [
             {"id": f"m{i}", "op": "matmul", "in": ["r" if i == 0 else f"m{i - 1}", "r"]} for i in range(6)], "outputs": ["m5"]}
         accept = {"accept": "application/x-safetensors"}
@@ -78,8 +79,8 @@ class Batching(ModelsTest):
         after = self.statistics("slow")
         self.assertEqual(60, after["inference_count"] - before["inference_count"])
         runs = after["execution_count"] - before["execution_count"]
-        self.assertLess(runs, 36)  # fewer than requests, though sizes are tried
-        self.assertGreater(runs, 7)  # 8 rows is the most
+        self.assertLess(runs, 36)  # fewer runs than requests, although other sizes are tried
+        self.assertGreater(runs, 7)  # a batch has at most 8 rows
         self.assertLessEqual(max(row["batch_size"] for row in after["batch_stats"]), 8)
         self.assertGreater(max(row["batch_size"] for row in after["batch_stats"]), 1)
         self.assertEqual(36, after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"])
@@ -107,7 +108,7 @@ class Batching(ModelsTest):
         self.refused(400, self.load("crowd"), "max_batch_size is 4, but check_indices runs each request alone; leave one of the two out")
 
     def test_delay(self):
-        """Alone it waits for company as long as it may, and no longer; a whole batch goes at once."""
+        """A single request waits for others for the maximum delay; a full batch starts at once."""
         begin = time.monotonic()
         self.ok(self.many("waits", 1)[0])
         alone = time.monotonic() - begin
@@ -126,7 +127,7 @@ class Batching(ModelsTest):
         self.assertEqual(1, self.statistics("four")["execution_count"] - before["execution_count"])
 
     def test_of_other_sizes(self):
-        """What differs in another dimension is no batch of the same run."""
+        """Requests that differ in another dimension are not batched together."""
         self.repository.put("lengths", 1, {"inputs": {"x": {"dtype": "float32", "shape": ["batch", "n"]}}, "dims": {"batch": [1, 8], "n": [1, 100]},
                                            "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]},
                             dynamic_batching={"max_queue_delay_microseconds": 20000})
@@ -147,7 +148,7 @@ class Batching(ModelsTest):
         self.assertGreaterEqual(12 - len(refused), 3)
 
     def order_of_levels(self):
-        """In which they are answered that wait for a device at the same time."""
+        """Returns the order in which requests of different priorities are answered."""
         order, lock = [], threading.Lock()
 
         def one(level):
@@ -164,7 +165,7 @@ class Batching(ModelsTest):
         return order
 
     def test_priority(self):
-        for _ in range(5):  # on a busy machine the first ones may be answered before the last ones come
+        for _ in range(5):  # on a busy machine the first requests may be answered before the last arrive
             order = self.order_of_levels()
             first, last = (statistics.mean(i for i, level in enumerate(order) if level == wanted) for wanted in (1, 3))
             if first < last:
@@ -186,7 +187,7 @@ class Batching(ModelsTest):
         self.assertTrue(all(answer.status != 200 for answer in self.many("waits", 1, timeout=20000)))
 
     def test_t27_a_client_that_leaves(self):
-        """What it waits for is given up, and the others get their answers."""
+        """The request of a disconnected client is dropped, and the others are answered."""
         before = self.statistics("four")
         body = json.dumps(document(numbers("x", [1, 4], [1, 2, 3, 4]))).encode()
         with socket.create_connection(("127.0.0.1", self.server.port)) as sock:
@@ -201,7 +202,7 @@ class Batching(ModelsTest):
         self.assertEqual(1, self.statistics("four")["execution_count"] - before["execution_count"])
 
     def test_t28_unload_under_load(self):
-        """Whoever was accepted is answered; nobody gets half an answer."""
+        """Every accepted request is answered completely."""
         statuses, stop = [], threading.Event()
 
         def ask():
@@ -230,7 +231,7 @@ class Batching(ModelsTest):
             stop.set()
             for thread in threads:
                 thread.join()
-        self.assertLessEqual(set(statuses), {200, 404, 503})  # 503: while it is being loaded
+        self.assertLessEqual(set(statuses), {200, 404, 503})  # 503: while the model is being loaded
         self.assertGreaterEqual(statuses.count(200), 5 * len(threads))
 
 

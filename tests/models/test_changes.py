@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hot reload, and requests that warm a model up."""
+"""Hot reload of models, and warm-up requests."""
 
 import re
 import shutil
@@ -83,12 +83,12 @@ class Changes(ModelsTest):
         comes(2)
         repository.put("times", 1, elementwise("mul", 3))
         time.sleep(0.3)
-        comes(2)  # nobody looks
+        comes(2)  # polling is off
         server.process.send_signal(signal.SIGHUP)
         comes(3)
 
     def test_warm_up(self):
-        """Its runs are none of a client's; one that cannot be fails the load."""
+        """Warm-up runs do not count as requests of clients; an invalid warm-up request fails the load."""
         stats = self.ok(self.call("GET", "/v2/models/warm/stats")).json["model_stats"][0]
         self.assertEqual(0, stats["execution_count"])
         self.assertEqual(2, self.answer("warm"))
@@ -102,7 +102,7 @@ class Changes(ModelsTest):
 
 
 class Broken(ModelsTest):
-    """What cannot be loaded is tried once for each change of its files, and the index says why."""
+    """A version that cannot be loaded is tried once per change of its files, and the index has the reason."""
 
     ARGS = ("--model-poll", "0.05")
     BAD = "expected an integer"
@@ -116,7 +116,7 @@ class Broken(ModelsTest):
         (repository.path / "empty" / "latest").mkdir(parents=True)
 
     def reason(self, model, version, word):
-        """Its row, once the reason has |word|."""
+        """Returns the row of the model once the reason contains |word|."""
         end = time.monotonic() + 30
         while word not in (row := self.index().get((model, version), ("", "")))[1]:
             self.assertLess(time.monotonic(), end, f"{model} {version}: {row}")
@@ -124,7 +124,7 @@ class Broken(ModelsTest):
         return row
 
     def polls(self, marker):
-        """Several looks at the folder: two for each of these, a model that came between and is served."""
+        """Waits for several polls of the folder: adds models one after the other, and waits until each is served."""
         for number in range(3):
             self.repository.put(f"{marker}-{number}", 1, elementwise("mul", 2))
             self.server.wait_log(lambda lines: any(f"model {marker}-{number}, version 1 is ready" in line for line in lines), 30)
@@ -183,7 +183,7 @@ class Broken(ModelsTest):
 
 
 class WhileItIsLoaded(ModelsTest):
-    """Asked at the start, and when it comes later: 503 and when to ask again, so that `curl --retry` is enough."""
+    """Requests during the load, at the start and later: 503 with Retry-After, so that `curl --retry` succeeds."""
 
     ARGS = ("--model-poll", "0.1")
     LONG = [{"name": "long", "batch_size": 1, "count": 300, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "random_data": True}}}]
@@ -197,7 +197,7 @@ class WhileItIsLoaded(ModelsTest):
         pass
 
     def statuses(self, model):
-        """Those of one request after the other, until one is answered."""
+        """Returns the statuses of consecutive requests until one succeeds."""
         found, end = [], time.monotonic() + 120
         while 200 not in found and time.monotonic() < end:
             answer = self.infer(model, ROW)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Chat templates beside Jinja2, from PyPI: the same text, or a failure of both.
+"""Chat templates compared with Jinja2 from PyPI: equal texts, or failures of both.
 
-BEAMLINE_TEST_CHAT_TEMPLATES names a folder of *.jinja that models have, such as llama.cpp's models/templates."""
+BEAMLINE_TEST_CHAT_TEMPLATES names a folder with *.jinja files of models, such as llama.cpp's models/templates.
+"""
 
 import json
 import os
@@ -22,7 +23,7 @@ SEED, COUNT = 1, 4000
 
 
 def render(cases):
-    """What the project makes of them: texts, or failures as (status, text)."""
+    """Returns our renderings: texts, or failures as (status, text)."""
     lines = []
     for case in cases:
         given = dict(case["variables"])
@@ -36,7 +37,7 @@ def render(cases):
 
 
 def plain(messages):
-    """As transformers hands messages to a template: without members that are none."""
+    """Removes members that are None from messages, as transformers does."""
     return [{name: value for name, value in message.items() if value is not None} if isinstance(message, dict) else message for message in messages]
 
 
@@ -57,7 +58,7 @@ class ChatTemplates(unittest.TestCase):
             self.skipTest("pip cannot get Jinja2")
         wrong = []
         for case, want, got in zip(cases, wanted, render(cases)):
-            if isinstance(want, str) and " at 0x" in want:  # the address of an object, which only Python has
+            if isinstance(want, str) and " at 0x" in want:  # the address of an object, which only Python prints
                 continue
             if isinstance(want, dict) != isinstance(got, tuple) or (isinstance(want, str) and want != got):
                 wrong.append(f"{case.get('name', '')} {case['template'][:400]!r}\n  wanted {want!r}\n  got    {got!r}")
@@ -81,7 +82,7 @@ class ChatTemplates(unittest.TestCase):
         self.compare_folder(HERE / "chat_templates")
 
     def test_cases(self):
-        """Every row of the tables has a case, and every case the text of Jinja2."""
+        """Every row of the tables has a case, and every case has the text of Jinja2."""
         wanted = self.compare([{"template": template, "variables": jinja_random.VARIABLES} for template in CASES])
         worked = "\n".join(template for template, want in zip(CASES, wanted) if isinstance(want, str))
         missing = []
@@ -97,7 +98,7 @@ class ChatTemplates(unittest.TestCase):
 
 
 class Limits(unittest.TestCase):
-    """Foreign code ends: T18."""
+    """T18: templates are bounded in time and memory."""
 
     def fails(self, template, status, *words, limits=None, variables=None):
         got, = render([{"template": template, "variables": variables or {}, "limits": limits or {}}])
@@ -123,7 +124,7 @@ class Limits(unittest.TestCase):
         self.fails("{{ 'x'|indent(10000000000) }}", "ELIMIT")
 
     def test_long_conversations(self):
-        """A template that joins each message to one string takes memory for the string, not for all its prefixes."""
+        """A template that builds one string from all messages needs memory for the string, not for all its prefixes."""
         for join in ("ns.out ~ m.role ~ ': ' ~ f(m.content) ~ '<sep>'", "ns.out + m.role + ': ' + f(m.content) + '<sep>'"):
             template = "{% macro f(x) %}{{ x }}{% endmacro %}{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = " + join + " %}{% endfor %}{{ ns.out }}"
             messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " + "word " * (i % 97)} for i in range(5000)]
@@ -131,7 +132,7 @@ class Limits(unittest.TestCase):
             self.assertEqual("".join(f"{m['role']}: {m['content']}<sep>" for m in messages), got)
 
     def test_strings_that_share_a_beginning(self):
-        """What is joined to a string changes no other string that was made of it."""
+        """Appending to a string does not change other strings with the same beginning."""
         got, = render([{"template": "{% set a = 'x' * 300 ~ '|' %}{% set b = a ~ 'b' %}{% set c = a ~ 'c' %}{% set d = b ~ b ~ 'd' %}{% set e = b + ('e' ~ (b ~ 'f')) + b %}"
                                     "{% set g = a ~ (a ~ (a ~ 'g') ~ 'h') ~ a %}{{ [a, b, c, d, e, g]|join(' ') }}", "variables": {}}])
         a = "x" * 300 + "|"

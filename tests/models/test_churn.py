@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models that come and go while they are asked, from several clients at once; and loads that fail a thousand times."""
+"""Models that are loaded and unloaded during requests from several clients, and a thousand failed loads."""
 
 import base64
 import json
@@ -13,11 +13,11 @@ from repository import ModelsTest, document, elementwise, numbers, safetensors
 ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
 SECONDS = 6
 FACTORS = (2, 3, 5)
-WIDE = 256  # of a square of weights
+WIDE = 256  # side of a square weight
 
 
 def sent(factor):
-    """Parameters of a load: a model that multiplies."""
+    """Returns the parameters of a load: a model that multiplies."""
     return {"config": "{}", "file:1/model.json": base64.b64encode(json.dumps(elementwise("mul", factor)).encode()).decode()}
 
 
@@ -30,7 +30,7 @@ class Churn(ModelsTest):
             repository.put(name, 1, elementwise("mul", 2))
 
     def test_t28_load_unload_and_infer_at_once(self):
-        """Each answer is one of a model that was there: right, or 404; and then nothing is left of all that."""
+        """Each answer is correct or 404; afterwards no resource remains."""
         self.ok(self.load("a"))
         before, stop, wrong, seen = self.server.metric("held_bytes"), threading.Event(), [], set()
 
@@ -39,7 +39,7 @@ class Churn(ModelsTest):
             while not stop.is_set():
                 try:
                     act(draw)
-                except Exception as failure:  # of this thread: the test tells
+                except Exception as failure:  # an exception of this thread, which the test reports
                     wrong.append(repr(failure))
                     return
 
@@ -80,7 +80,7 @@ class Churn(ModelsTest):
         self.assertEqual(before, self.server.settled("held_bytes", before))
 
     def test_t14_a_thousand_failed_loads(self):
-        """Of a graph that is none: they end in the decoder."""
+        """Loads of an invalid graph, which fail in the decoder."""
         bad = sent(2)
         bad["file:1/model.json"] = base64.b64encode(json.dumps(elementwise("no_such_op", 2)).encode()).decode()
         held, resident = None, None
@@ -92,7 +92,7 @@ class Churn(ModelsTest):
         self.assertLess(self.server.rss() - resident, 4 << 20)
 
     def test_t14_loads_that_fail_with_their_weights_there(self):
-        """The second request of the warm-up cannot be: the weights are on the device, and a run has used them."""
+        """The second warm-up request is invalid: the load fails after the weights are on the device and a run has used them."""
         def warm(name, size):
             return {"name": name, "batch_size": 1, "count": 1, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [size], "random_data": True}}}
         graph = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", WIDE]}}, "dims": {"batch": [1, 4]}, "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}],
@@ -111,7 +111,7 @@ class Churn(ModelsTest):
         while used() > device and time.monotonic() < end:
             time.sleep(0.02)
         self.assertLessEqual(used(), device)
-        self.assertLess(self.server.rss() - resident, 16 << 20)  # of 200 times the weights, 50 MiB
+        self.assertLess(self.server.rss() - resident, 16 << 20)  # 200 loads of the weights would be 50 MiB
         before = held
         self.ok(self.load("heavy", config=json.dumps({"model_warmup": [warm("good", WIDE)]}), **parameters))
         self.assertGreaterEqual(self.server.metric("held_bytes"), before + 4 * WIDE * WIDE, "what failed had as much there")

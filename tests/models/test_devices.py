@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models and devices: weights that take turns in the memory of one, and instances on several, of which one may be lost."""
+"""Models and devices: eviction of weights, and instances on several devices of which one may be lost."""
 
 import base64
 import concurrent.futures
@@ -13,7 +13,7 @@ import unittest
 from repository import PROGRAM, ModelsTest, Repository, Server, document, numbers
 
 VULKAN = {"BEAMLINE_VULKAN_STAGING": "1"}
-N = 1 << 20  # elements of a model's weights: 4 MiB
+N = 1 << 20  # elements of a model's weights, 4 MiB
 
 
 def has_vulkan():
@@ -22,20 +22,20 @@ def has_vulkan():
 
 
 def heavy(value):
-    """Its first two weights times x."""
+    """Returns the first two weights times x."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 2]}}, "dims": {"batch": [1, 8]}, "state": {"w": {"op": "full", "attrs": {"shape": [N], "value": value}}},
             "nodes": [{"id": "a", "op": "slice", "in": ["w"], "attrs": {"start": [0], "stop": [2]}}, {"id": "y", "op": "mul", "in": ["x", "a"]}], "outputs": ["y"]}
 
 
 def adding(value):
-    """The sum of what a sequence gave, times weights."""
+    """Returns the sum of a sequence's inputs, times weights."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "state": {"w": {"op": "full", "attrs": {"shape": [N], "value": value}}, "s": [0, 0]},
             "nodes": [{"id": "a", "op": "slice", "in": ["w"], "attrs": {"start": [0], "stop": [2]}}, {"id": "p", "op": "mul", "in": ["x", "a"]},
                       {"id": "t", "op": "add", "in": ["s", "p"]}], "updates": {"s": "t"}, "outputs": ["t"]}
 
 
 def remembering():
-    """The sum of all that a sequence gave, a million times over."""
+    """Returns the sum of a sequence's inputs, as a million elements."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "state": {"s": {"op": "full", "attrs": {"shape": [N], "value": 0}}},
             "nodes": [{"id": "d", "op": "sum", "in": ["x"]}, {"id": "t", "op": "add", "in": ["s", "d"]},
                       {"id": "a", "op": "slice", "in": ["t"], "attrs": {"start": [N - 2], "stop": [N]}}], "updates": {"s": "t"}, "outputs": ["a"]}
@@ -43,7 +43,7 @@ def remembering():
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Residents(ModelsTest):
-    """More weights than there is memory: where the host does not see what lies on the device, they wait there for their turn."""
+    """More weights than device memory, on a device whose memory the host cannot access: weights are evicted to host memory."""
 
     @classmethod
     def fill(cls, repository):
@@ -68,7 +68,8 @@ class Residents(ModelsTest):
         self.assertGreaterEqual(self.server.metric("weights_moved_in_total") - moved, 12)
 
     def test_sequences_take_turns(self):
-        """Ten that remember 4 MiB each, on 24 MiB; one begins anew while what it had waits on the host, and each ends."""
+        """Ten sequences of 4 MiB each with a limit of 24 MiB; one sequence restarts while its state is evicted, and each
+        ends."""
         def step(i, **flags):
             answer = self.infer("long", document(numbers("x", [2], [i, 1]), parameters={"sequence_id": i + 1, **flags}))
             return self.ok(answer).json["outputs"][0]["data"]
@@ -88,7 +89,7 @@ WIDTH = 96
 
 
 def product(most=4, **more):
-    """Some milliseconds of the interpreter, whatever its batch."""
+    """Returns a product that takes the interpreter some milliseconds for any batch."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 2]}}, "dims": {"batch": [1, most]},
             "state": {"w": {"op": "normal", "attrs": {"shape": [WIDTH, WIDTH], "seed": 1}}},
             "nodes": [{"id": "sx", "op": "sum", "in": ["x"]}, {"id": "zx", "op": "mul", "in": ["sx", 0]}, {"id": "wx", "op": "add", "in": ["w", "zx"]},
@@ -101,7 +102,7 @@ def groups(*devices):
 
 
 class Several(ModelsTest):
-    """Instances on several devices: two interpreters, and a driver that is faster than they are."""
+    """Instances on several devices: two interpreters, and a faster driver."""
 
     TWO = groups("interp:0", "interp:1")
 
@@ -117,7 +118,7 @@ class Several(ModelsTest):
         return Server("--models", str(cls.repository.path), "--backends", "opencl,interp", "--tune=off", env={"BEAMLINE_INTERP_DEVICES": "2"})
 
     def instances(self, model):
-        """Those of each instance, and those of all, once what was answered is counted."""
+        """Returns the inferences of each instance and of all, once the answered requests are counted."""
         end = time.monotonic() + 30
         while True:
             row = self.ok(self.call("GET", f"/v2/models/{model}/stats")).json["model_stats"][0]
@@ -133,7 +134,8 @@ class Several(ModelsTest):
             list(pool.map(one, range(count)))
 
     def parts(self, model, count, clients, wanted):
-        """What part of |count| inferences each device had, once |wanted| holds: what is measured on a busy machine may mislead a while."""
+        """Returns each device's share of |count| inferences once |wanted| is true, since measurements on a busy machine may
+        mislead for a while."""
         end = time.monotonic() + 90
         while True:
             before = self.instances(model)[0]
@@ -157,11 +159,11 @@ class Several(ModelsTest):
                 self.assertGreaterEqual(use["byte_size"], 4 * WIDTH * WIDTH)
 
     def test_who_is_done_first_is_asked(self):
-        """One request at a time: the slow device is tried now and then, and no more."""
+        """With one request at a time, the slow device is tried only occasionally."""
         self.parts("uneven", 100, 1, lambda got: got["opencl:0"] > 0.8)
 
     def test_who_is_slow_takes_its_part_of_a_load(self):
-        """In proportion to what each was measured to do, whatever that is here."""
+        """Under load each device gets requests in proportion to its measured speed."""
         self.parts("uneven", 200, 24, lambda got: 0 < got["interp:0"] < got["opencl:0"])
 
     def test_groups_that_can_be(self):
@@ -183,7 +185,7 @@ class Several(ModelsTest):
 
 
 class Lost(ModelsTest):
-    """A device is lost in the midst: what another can do goes on there, nobody's request fails, and the device comes back."""
+    """A device is lost during requests: other devices continue, no request fails, and the device comes back."""
 
     @classmethod
     def setUpClass(cls):
@@ -200,7 +202,7 @@ class Lost(ModelsTest):
         pass  # each server was stopped
 
     def lose(self, nth, models):
-        """The |nth| call of a device fails while clients ask."""
+        """Fails the |nth| call of a device during requests."""
         type(self).server = Server("--models", str(self.repository.path), "--backends", "interp", "--tune=off",
                              env={"BEAMLINE_INTERP_DEVICES": "2", "BEAMLINE_FAULT": f"device:{nth}"})
         try:
@@ -259,11 +261,11 @@ def grows():
 
 
 class Mended(ModelsTest):
-    """What lies in no folder comes back with its device too: versions that were promoted, and models that came in a request."""
+    """Models that are not in the models folder return with their device: promoted versions, and models from a request."""
 
     @classmethod
     def setUpClass(cls):
-        pass  # the test starts its servers
+        pass  # each test starts its servers
 
     @classmethod
     def tearDownClass(cls):
@@ -276,7 +278,7 @@ class Mended(ModelsTest):
         type(self).server = Server("--backends", "interp", "--tune=off", "--state", state, env=env)
 
     def fill(self):
-        """The model `grown`, version 1 promoted after three steps and version 2 after four, and `sent`, which doubles."""
+        """Makes the model `grown`, version 1 promoted after three steps and version 2 after four, and `sent`, which doubles."""
         files = {"config": json.dumps({"max_batch_size": 0}), "file:1/model.json": base64.b64encode(json.dumps(product()).encode()).decode()}
         self.ok(self.load("sent", **files))
         self.ok(self.call("PUT", "/api/v1/programs/p", grows()), 201)
@@ -301,7 +303,7 @@ class Mended(ModelsTest):
         self.assertEqual({model: 200 for model, _ in self.ALL}, found, self.server.log_text()[-3000:])
 
     def lose(self, state, nth):
-        """The |nth| call of the device fails while clients ask; true where it was lost by that."""
+        """Fails the |nth| call of the device during requests.  Returns whether the device was lost."""
         self.begin(state, BEAMLINE_FAULT=f"device:{nth}")
         self.fill()
         held = self.server.metric("held_bytes")
@@ -312,12 +314,12 @@ class Mended(ModelsTest):
         self.all_answer()
         if lost:
             self.ok(self.call("DELETE", "/api/v1/programs/p"), 204)
-            self.assertEqual(held - 8, self.server.settled("held_bytes", held - 8))  # each is there once
+            self.assertEqual(held - 8, self.server.settled("held_bytes", held - 8))  # each model exists once
             self.assertEqual(2, len(os.listdir(os.path.join(state, "versions"))))
         return lost
 
     def after(self, state):
-        """What was written is there again after the next start, and goes where it is unloaded."""
+        """Stored models return after the next start, and disappear after an unload."""
         self.server.process.kill()
         self.server.process.wait()
         self.server.stop()
@@ -344,7 +346,7 @@ class Mended(ModelsTest):
         self.assertGreater(lost, 0)
 
     def test_what_was_unloaded_stays_away(self):
-        """Unloaded while the device is lost, a model does not come back with it."""
+        """A model that was unloaded while the device was lost does not return with the device."""
         lost = 0
         for nth in range(150, 156):
             with self.subTest(nth=nth), tempfile.TemporaryDirectory() as state:

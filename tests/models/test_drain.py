@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device is taken out of service while clients ask: what is there goes to the other, nobody's request fails, and it comes back."""
+"""A device is drained during requests: its contents move to the other device, no request fails, and the device is resumed."""
 
 import concurrent.futures
 import contextlib
@@ -111,11 +111,11 @@ class Drain(ModelsTest):
     def test_a_sequence_ends_where_it_is(self):
         def step(i, **flags):
             return self.ok(self.infer("tally", document(numbers("x", [2], [1, 10]), parameters={"sequence_id": i, **flags}))).json["outputs"][0]["data"]
-        self.comes_to("tally", {"interp:0": "READY", "interp:1": "READY"})  # after what another test did
+        self.comes_to("tally", {"interp:0": "READY", "interp:1": "READY"})  # state after another test
         for i in (1, 2, 3, 4):
             self.assertEqual([1, 10], step(i, sequence_start=True))
         self.ok(self.call("POST", f"{D}/interp:0/drain"))
-        self.comes_to("only", {"interp:1": "READY"})  # the looker has been there
+        self.comes_to("only", {"interp:1": "READY"})  # the poller has seen the folder
         for i in (1, 2, 3, 4):
             self.assertEqual([2, 20], step(i))
         self.assertEqual({"interp:0": "DRAINED", "interp:1": "READY"}, self.devices_of("tally"))
@@ -125,7 +125,7 @@ class Drain(ModelsTest):
         self.assertEqual([1, 10], step(1, sequence_start=True, sequence_end=True))
 
     def test_a_job(self):
-        """It goes on elsewhere from where it was, to the same bytes, since both are interpreters."""
+        """A job continues on the other device with the same bytes, since both are interpreters."""
         members = {"entry": "train", "inputs": noisy_inputs(), "steps": 2000, "collect": {"every": 100, "outputs": ["loss"]}}
         states = {}
         for name in ("whole", "moved"):
@@ -176,7 +176,7 @@ class Drain(ModelsTest):
         self.ok(self.call("POST", f"{D}/interp:1/drain"))
         answer = self.call("POST", f"{D}/interp:0/drain")
         self.assertEqual((409, "interp:0 is the last device that takes new work: resume another first"), (answer.status, answer.json["detail"]))
-        self.ok(self.call("POST", f"{D}/interp:1/drain"))  # once more is no error
+        self.ok(self.call("POST", f"{D}/interp:1/drain"))  # draining twice is no error
         self.assertEqual(["ready", "drained"], [self.come_to("interp:0", "ready")["state"], self.come_to("interp:1", "drained")["state"]])
         self.assertEqual(404, self.call("POST", f"{D}/interp:2/drain").status)
 
@@ -196,7 +196,7 @@ class Drain(ModelsTest):
 
 
 class Restarts(unittest.TestCase):
-    """What is drained is so at the next start, too."""
+    """A drained device stays drained after a restart."""
 
     def setUp(self):
         self.state = tempfile.TemporaryDirectory()
@@ -216,7 +216,7 @@ class Restarts(unittest.TestCase):
 
     @staticmethod
     def places(server):
-        """Where a graph, a program and a tensor are: the latter have been there before."""
+        """Returns the devices of a graph, a program and a tensor; the latter existed before."""
         return [server.call("POST", "/api/v1/run", graph()).json["stats"]["device"], server.call("GET", f"{P}/p").json["device"],
                 server.call("GET", "/api/v1/tensors").json["tensors"][0]["device"]]
 
@@ -239,7 +239,7 @@ class Restarts(unittest.TestCase):
             self.assertEqual(["interp:0"] * 3, self.places(server))
 
     def test_there_is_no_other(self):
-        """It is used then; and is drained again when there is."""
+        """Without another device, the drained device is used; it is drained again when another device exists."""
         with self.started(2) as server:
             self.assertEqual(200, server.call("POST", f"{D}/interp:0/drain").status)
         with self.started(1) as server:
@@ -249,7 +249,7 @@ class Restarts(unittest.TestCase):
         with self.started(3) as server:
             self.assertEqual(["drained", "ready", "ready"], self.states(server))
         with self.started(1) as server:
-            self.assertEqual(200, server.call("POST", f"{D}/interp:0/resume").status)  # which says so for the next time
+            self.assertEqual(200, server.call("POST", f"{D}/interp:0/resume").status)  # also for the next start
         with self.started(2) as server:
             self.assertEqual(["ready", "ready"], self.states(server))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Tokenizers from GGUF files: the ids that llama.cpp's vocabularies come with, and those of Hugging Face's library on random texts.
+"""Tokenizers from GGUF files: the ids of llama.cpp's vocabularies, and those of Hugging Face's library on random texts.
 
-BEAMLINE_GGUF_VOCABS names a folder with llama.cpp's ggml-vocab-*.gguf and their .inp and .out files ("models" in its source); BEAMLINE_GGUF_TEXTS says how many
-random texts of each kind are compared, 300 where it does not.
+BEAMLINE_GGUF_VOCABS names a folder with llama.cpp's ggml-vocab-*.gguf and their .inp and .out files ("models" in its source).
+BEAMLINE_GGUF_TEXTS is the number of random texts of each kind, by default 300.
 """
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Open Inference Protocol over HTTP: envelopes and tensors, and what is wrong with them."""
+"""The Open Inference Protocol over HTTP: envelopes, tensors and errors."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ class Infer(ModelsTest):
         self.assertEqual({"y": [9, 12]}, self.outputs(self.infer("line", document(numbers("x", [3], [1, 1, 1])))))
 
     def test_no_type_is_needed(self):
-        """curl -d says that it is a form, and clients for Python say nothing."""
+        """curl -d declares a form, and Python clients declare no type; the server accepts both."""
         for headers in ({}, {"content-type": "application/x-www-form-urlencoded"}):
             answer = self.infer("line", json.dumps(document(numbers("x", [3], [1, 1, 1]))), headers)
             self.assertEqual({"y": [9, 12]}, self.outputs(answer))
@@ -204,7 +204,7 @@ class Infer(ModelsTest):
         self.ok(self.infer("double", document(x)))
 
     def test_parameters_of_ones_own(self):
-        """Taken and without effect, as by a back end that does not know them; what the protocol keeps for itself is not."""
+        """Unknown parameters are accepted without effect, as if meant for another back end; reserved names are refused."""
         a, b = numbers("a", [1], [5], "INT64"), numbers("b", [1], [3], "INT64")
         own = {"color": "blue", "depth": 3, "ratio": 0.5, "big": 2**64 - 1, "flag": True, "headers": "x", "": ""}
         for body in (document(a, b, parameters=own), document({**a, "parameters": own}, b), document(a, b, outputs=[{"name": "s", "parameters": own}])):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files that become shorter while they are read: the model is not loaded, the reason says so, and the server goes on."""
+"""Files that are truncated during a read: the load fails with this reason, and the server continues."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from test_import import folder as hub_folder  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 SHORTER = "{}: the file became shorter while it was read"
 ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
-N = 2048  # numbers of a tensor: two pages
+N = 2048  # elements of a tensor, two pages
 
 
 def field(number, value):
-    """Of a protobuf message: a text, a message, or a number below 16,384."""
+    """Encodes a protobuf field: a text, a message, or a number below 16,384."""
     if isinstance(value, int):
         return bytes([number << 3, value & 127 | 128, value >> 7])
     value = value.encode() if isinstance(value, str) else value
@@ -34,7 +34,7 @@ def field(number, value):
 
 
 def onnx_with_a_file():
-    """y = x + w; w lies in the file weights.bin."""
+    """Returns y = x + w with w in the file weights.bin."""
     kind = field(1, field(1, 1) + field(2, field(1, field(1, N))))
     w = field(1, N) + field(2, 1) + field(8, "w") + field(13, field(1, "location") + field(2, "weights.bin")) + field(14, 1)
     graph = (field(1, field(1, "x") + field(1, "w") + field(2, "y") + field(4, "Add")) + field(2, "g") + field(5, w) +
@@ -114,7 +114,7 @@ class LostFiles(unittest.TestCase):
             self.write(files)
             self.call("POST", f"/v2/repository/models/{name}/load", {})
             self.assertEqual("READY", self.rows()[name]["state"])
-        self.write({"later.gguf": whole + bytes(32)})  # a version that is there goes on while the next one cannot be read
+        self.write({"later.gguf": whole + bytes(32)})  # the current version stays while the next cannot be read
         self.shrink("later.gguf", 5000)
         self.call("POST", "/v2/repository/models/later/load", {}, status=503)
         answer = self.call("POST", "/v2/models/later/generate", {"text_input": "abc", "max_tokens": 4, "ignore_eos": True}).json

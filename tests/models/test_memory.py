@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a model remembers: sequences, kept answers; and classes in place of tensors."""
+"""State of models: sequences, cached responses; and classifications instead of tensors."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from repository import PROGRAM, ModelsTest, Server, document, elementwise, envel
 
 
 def adder(**config):
-    """The sum of what a sequence gave so far, and how many that was."""
+    """Returns the sum of a sequence's inputs so far, and their number."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [2]}},
             "state": {"total": {"dtype": "float32", "shape": [2]}, "n": {"dtype": "int32", "shape": []}, "w": [10]},
             "nodes": [{"id": "xw", "op": "mul", "in": ["x", "w"]}, {"id": "t", "op": "add", "in": ["total", "xw"]}, {"id": "m", "op": "add", "in": ["n", 1]}],
@@ -93,22 +93,22 @@ class Memory(ModelsTest):
         first = ask(1, 2, 3, 4)
         self.assertEqual(([2, 4, 6, 8], "1"), (first["outputs"][0]["data"], first["id"]))
         self.assertEqual(first, ask(1, 2, 3, 4))
-        self.assertEqual(floats(2, 4, 6, 8), ask(1, 2, 3, 4, binary=True))  # the same numbers, said otherwise
+        self.assertEqual(floats(2, 4, 6, 8), ask(1, 2, 3, 4, binary=True))  # the same numbers in binary form
         self.assertEqual([10, 4, 6, 8], ask(5, 2, 3, 4)["outputs"][0]["data"])
         self.assertEqual([2, 2, 2, 4], [now - then for now, then in zip(stats(), before)])
-        self.assertEqual([2, 2, 2], [now - then for now, then in zip(computed(), ran)])  # hits are none
+        self.assertEqual([2, 2, 2], [now - then for now, then in zip(computed(), ran)])  # cache hits do not count as computed
         self.assertEqual([0, 0], [self.ok(self.call("GET", "/v2/models/plain/stats")).json["model_stats"][0]["inference_stats"][name]["count"] for name in ("cache_hit", "cache_miss")])
         self.ok(self.load("double"))
         self.repository.put("double", 1, elementwise("mul", 3))
         self.ok(self.load("double"))
-        self.assertEqual([3, 6, 9, 12], ask(1, 2, 3, 4)["outputs"][0]["data"])  # another version gave those
+        self.assertEqual([3, 6, 9, 12], ask(1, 2, 3, 4)["outputs"][0]["data"])  # another version had the cached answers
         self.repository.put("odd", 1, adder(), response_cache={"enable": True})
         self.refused(400, self.load("odd"), "response_cache")
         self.repository.put("odd", 1, elementwise("mul", 2), sequence_batching={})
         self.refused(400, self.load("odd"), "sequence_batching")
 
     def test_answers_are_the_keys_own(self):
-        """Nobody learns from a hit what others asked; and nobody but an admin loads or unloads what is everybody's."""
+        """Cached answers are private to a key, and only an administrator may load and unload shared models."""
         with tempfile.TemporaryDirectory() as state:
             def make(name, scopes):
                 done = subprocess.run([PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", state], capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What /metrics tells of models: as much as their statistics, for as long as they are there, and not to everybody."""
+"""Metrics of models: equal to their statistics, present as long as the model, and visible by scope."""
 
 import pathlib
 import subprocess
@@ -20,7 +20,7 @@ PHASES = {"request": "success", "queue": "queue", "input": "compute_input", "com
 
 
 def of(samples, name, model):
-    """{other labels: value} of one metric of a model."""
+    """Returns {other labels: value} of one metric of a model."""
     return {tuple(sorted((k, v) for k, v in labels if k not in ("model", "version"))): value for (found, labels), value in samples.items()
             if found == name and dict(labels).get("model") == model}
 
@@ -72,7 +72,7 @@ class ModelMetrics(ModelsTest):
         self.ok(self.infer("brief", document(X)))
         self.assertEqual({(): 3}, of(self.samples(), "beamline_model_inferences_total", "brief"))
         self.repository.put("brief", 1, {**DOUBLE, "nodes": [{"id": "y", "op": "mul", "in": ["x", 3]}]})
-        self.ok(self.load("brief"))  # another takes its place: it begins anew
+        self.ok(self.load("brief"))  # another model of this name starts at zero
         self.assertEqual({(): 0}, of(self.samples(), "beamline_model_inferences_total", "brief"))
         self.ok(self.unload("brief"))
         self.assertEqual([], [key for key in self.samples() if dict(key[1]).get("model") == "brief"])
@@ -100,7 +100,7 @@ class ModelMetrics(ModelsTest):
 
 
 class OfKeys(KeyedCase):
-    """Names of models that are a key's own are for the scope metrics, and for nobody else."""
+    """Names of a key's own models are visible to the scope "metrics" only."""
 
     KEYS = {"alice": ("run,train,infer",), "bob": ("run,train,infer",), "root": ("admin",), "scraper": ("metrics",)}
 
@@ -123,7 +123,7 @@ class OfKeys(KeyedCase):
         return {labels for name, labels in samples if name == "beamline_model_executions_total"}
 
     def test_whose_they_are(self):
-        for key in ("alice", "bob"):  # of one name, each its own
+        for key in ("alice", "bob"):  # two models of one name
             self.assertIn(self.call(key, "PUT", "/api/v1/programs/p", counter()).status, (200, 201))
             self.ok(self.call(key, "POST", "/api/v1/programs/p/promote", {"model": "secret", "version": 1}))
         public, alices, bobs = ((("model", model), ("version", "1")) + owner

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ONNX models in the folder: their names, their dimensions, and the outputs that were recorded with them."""
+"""ONNX models in the models folder: names, dimensions, and recorded outputs."""
 
 import json
 import os
@@ -15,7 +15,7 @@ MODELS = {"squeeze": ("squeezenet/squeezenet_v1.0.onnx", "squeezenet"), "cntk": 
 
 
 def fields(data):
-    """(number, value) of a protobuf message."""
+    """Yields (number, value) of a protobuf message."""
     at = 0
 
     def varint():
@@ -37,7 +37,7 @@ def fields(data):
 
 
 def tensor(path):
-    """(shape, float32 bytes) of a TensorProto file."""
+    """Returns (shape, float32 bytes) of a TensorProto file."""
     shape, raw = [], b""
     for number, value in fields(path.read_bytes()):
         if number == 1:

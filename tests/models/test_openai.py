@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/v1 as OpenAI's clients know it, and the addresses of llama.cpp's server: chat, completions, embeddings, models, and what is refused."""
+"""/v1 for OpenAI's clients, and llama.cpp's addresses: chat, completions, embeddings, models, and refusals."""
 
 import base64
 import http.client
@@ -17,9 +17,9 @@ from test_keys import Keys
 from test_openapi import check
 from test_text import DATA, SIZE, TextTest, alphabet, counter, counters, node, parameters
 
-CHAT = [{"role": "user", "content": "hello"}]  # as ChatML it ends with "assistant", and u follows t
+CHAT = [{"role": "user", "content": "hello"}]  # with ChatML the prompt ends with "assistant", and u follows t
 GREEDY = {"temperature": 0}
-LIKELY = 1 - math.log(math.e + SIZE - 1)  # of the letter that follows: its logit is 1, and all others are 0
+LIKELY = 1 - math.log(math.e + SIZE - 1)  # log probability of the next letter: its logit is 1, all others are 0
 
 
 class OpenAITest(TextTest):
@@ -41,7 +41,7 @@ class OpenAITest(TextTest):
         cls.api = cls.server.call("GET", "/openapi.json").json
 
     def post(self, path, status=200, **members):
-        """What is answered, which is as the description of the API says."""
+        """Returns the answer, and checks it against the API description."""
         answer = self.call("POST", path, members)
         self.assertEqual(status, answer.status, answer.body)
         described = self.api["paths"][path]["post"]["responses"]
@@ -100,11 +100,11 @@ class OpenAI(OpenAITest):
         self.assertEqual(["abc"], texts(prompt="a", echo=True))
         self.assertEqual(["a"], texts(prompt="a", echo=True, max_tokens=0))
         self.assertEqual(["bcd"], texts(prompt="a", stop=["ef", "g"], max_tokens=20))
-        self.assertEqual(["abcd"], texts(prompt="a", stop=["a", "e"], max_tokens=20, echo=True))  # none in the prompt
+        self.assertEqual(["abcd"], texts(prompt="a", stop=["a", "e"], max_tokens=20, echo=True))  # stop texts do not apply to the prompt
         self.assertEqual(["bcd"], texts(prompt="a", max_tokens=3, user="me", some_member_of_somebody=1))
         self.assertEqual(["bbb"], texts(prompt="a", max_tokens=3, logit_bias={"1": 100}))
         self.assertEqual(["ccc"], texts(prompt="a", max_tokens=3, logit_bias=[["c", 100]]))
-        self.assertEqual(5, self.post("/v1/completions", model="counters", prompt="a")["usage"]["completion_tokens"])  # as its configuration says
+        self.assertEqual(5, self.post("/v1/completions", model="counters", prompt="a")["usage"]["completion_tokens"])  # the limit of its configuration
 
     def test_seeds(self):
         def text(**members):
@@ -112,10 +112,10 @@ class OpenAI(OpenAITest):
         self.assertEqual(text(seed=1), text(seed=1))
         self.assertNotEqual(text(seed=1), text(seed=2))
         self.assertNotEqual(text(), text())
-        self.assertEqual([*text(seed=5), *text(seed=6)], text(seed=5, n=2))  # as llama.cpp counts on
+        self.assertEqual([*text(seed=5), *text(seed=6)], text(seed=5, n=2))  # consecutive seeds, as in llama.cpp
 
     def test_the_end(self):
-        """ignore_eos bans the tokens that end a text, and min_tokens does for a while."""
+        """ignore_eos bans end tokens, and min_tokens bans them for a while."""
         self.assertEqual("stop", self.post("/v1/completions", model="alphabet", prompt="y", **GREEDY)["choices"][0]["finish_reason"])
         settings = self.post("/completion", model="alphabet", prompt="y", ignore_eos=True, n_predict=8, **GREEDY)
         self.assertEqual([{"bias": None, "token": SIZE - 1}], settings["generation_settings"]["logit_bias"])
@@ -131,7 +131,7 @@ class OpenAI(OpenAITest):
             self.assertEqual(token["logprob"], token["top_logprobs"][0]["logprob"])
             self.assertAlmostEqual(LIKELY - 1, token["top_logprobs"][1]["logprob"], places=5)
             self.assertEqual(3, len(token["top_logprobs"]))
-        for model in ("alphabet", "counter"):  # one gives the logits of all tokens of a run, the other those of the last
+        for model in ("alphabet", "counter"):  # one model gives the logits of all tokens, the other only of the last token
             lists = self.post("/v1/completions", model=model, prompt="abd", max_tokens=1, logprobs=1, echo=True, **GREEDY)["choices"][0]["logprobs"]
             self.assertEqual((["a", "b", "d"], [0, 1, 2, 3], None), (lists["tokens"][:3], lists["text_offset"], lists["token_logprobs"][0]))
             self.assertAlmostEqual(LIKELY, lists["token_logprobs"][1], places=5)
@@ -190,7 +190,7 @@ class OpenAI(OpenAITest):
         self.assertEqual("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n", prompt(("user", "hi")))
         self.assertEqual("<|im_start|>user\nhi<|im_end|>\n", prompt(("user", "hi"), add_generation_prompt=False))
         self.assertEqual("<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n", prompt(("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])))
-        self.assertEqual("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nSo", prompt(("user", "hi"), ("assistant", "So")))  # the answer goes on there
+        self.assertEqual("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nSo", prompt(("user", "hi"), ("assistant", "So")))  # the model continues the partial answer
 
     def test_templates(self):
         def prompt(**members):
@@ -230,7 +230,7 @@ class OpenAI(OpenAITest):
         self.assertEqual([0, 3, 6, 7], [piece["prompt_progress"]["processed"] for piece in pieces if "prompt_progress" in piece])
 
     def test_t27_a_client_that_leaves(self):
-        """Of several texts all stop, and what they remember goes."""
+        """After a disconnect all texts of the request stop, and their states are released."""
         held = self.server.metric("held_bytes")
         link = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
         link.request("POST", "/v1/completions", json.dumps({"model": "counter", "prompt": ["a", "b"], "n": 2, "ignore_eos": True, "stream": True, "max_tokens": -1}), {"content-type": "application/json"})
@@ -254,7 +254,7 @@ GGUF = DATA / "stories260K" / "stories260K-f32.gguf"
 
 @unittest.skipUnless(GGUF.exists(), f"there is no {GGUF}")
 class AsLlamaCpp(OpenAITest):
-    """The same seed gives the same text as llama-server (0c1e570, its cache in float32) writes with stories260K, by every sampler."""
+    """Equal seeds give the texts of llama-server (0c1e570, with a float32 cache) for stories260K with every sampler."""
 
     @classmethod
     def fill(cls, repository):
@@ -274,7 +274,7 @@ class AsLlamaCpp(OpenAITest):
 
 
 class EveryAllocation(AllocationsFail, OpenAITest):
-    """Each allocation of a request fails once: there is an answer that says so, and neither a stream nor state is left of it."""
+    """Each allocation of a request fails once: the request gets an error, and no stream and no state remain."""
 
     @classmethod
     def fill(cls, repository):
@@ -313,11 +313,12 @@ class EveryAllocation(AllocationsFail, OpenAITest):
 
 
 class Silence(OpenAITest):
-    """A stream of which nothing is known in a quarter of a minute has comments, so that no proxy closes it.  The server's clock is four times as fast."""
+    """A stream without events for a quarter of a minute sends comments, so that no proxy closes it.  The server's clock runs
+    four times as fast."""
 
     @classmethod
     def fill(cls, repository):
-        size = 1100  # a product of which takes the interpreter seconds
+        size = 1100  # the interpreter needs seconds for a product of this size
         slow = [node("row", "arange", stop=size, dtype="float32"), node("column", "unsqueeze", "row", axis=1), node("grid", "add", "row", "column"), node("x", "mul", "grid", "first"), node("product", "matmul", "x", "x"), node("most", "max", "product"),
                 node("none", "mul", "most", 0.0), node("logits", "add", "fast", "none")]
         program = alphabet()
@@ -340,7 +341,7 @@ class Silence(OpenAITest):
 
 
 class WithKeys(unittest.TestCase):
-    """Keys are bearer tokens, as OpenAI's clients send them."""
+    """API keys as bearer tokens, as OpenAI's clients send them."""
 
     def test_t12_keys(self):
         repository, keys = Repository(), Keys()

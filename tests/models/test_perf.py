@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""perf_analyzer, Triton's load generator: it reads metadata, configuration and statistics, and asks as fast as it can."""
+"""perf_analyzer, Triton's load generator: reads metadata, configuration and statistics, and sends requests at full speed."""
 
 import ctypes.util
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that take pictures, and bodies without an envelope: what they are answered."""
+"""Programs with picture inputs, and bodies without an envelope."""
 
 import json
 import struct
@@ -13,7 +13,7 @@ ORANGE = (250, 120, 30)
 
 
 def png(width, height, *rows):
-    """Rows of (red, green, blue), each so often; the last one repeats."""
+    """Encodes rows of (red, green, blue) with repeat counts; the last row repeats."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     pixels = b"".join(b"\0" + bytes(rows[min(y, len(rows) - 1)]) * width for y in range(height))
@@ -63,7 +63,7 @@ class Pictures(ModelsTest):
             self.assertEqual(want, self.classes(self.send(model, picture, query="?classes=99")))
 
     def test_configuration_names_the_picture(self):
-        """So that a client knows what to send, and what the configuration said may be given back."""
+        """The configuration names the picture input for clients, and can be sent back unchanged."""
         told = self.ok(self.call("GET", "/v2/models/rows/config")).json
         self.assertEqual(config()["parameters"], told["parameters"])
         self.ok(self.call("POST", "/v2/repository/models/rows/load", {"parameters": {"config": json.dumps(told)}}))
@@ -81,7 +81,7 @@ class Pictures(ModelsTest):
         self.assertEqual([(None, 0, 250), (None, 1, 120)], self.classes(self.send("plain", picture, query="?classes=2")))
 
     def test_scaled_to_the_size_of_the_program(self):
-        """The mean stays where a side is divided evenly, and half of a picture stays a half."""
+        """Scaling a side by an integer keeps the mean, and keeps half of a picture."""
         for width, height in ((8, 8), (16, 24), (80, 8), (1, 1), (4, 4)):
             picture = png(width, height, *[(200, 0, 0)] * (height // 2), (0, 0, 100))
             share = height // 2 / height

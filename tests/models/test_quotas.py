@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Quotas of keys whose requests are one run."""
+"""Quotas of keys whose requests share a run."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ P = "/api/v1/programs"
 
 
 class Together(KeyedCase):
-    """Requests of two keys for one model are one run, in whose name it does not matter."""
+    """Requests of two keys for one model share a run, in either order."""
 
     KEYS = {"root": ("admin",), "full": ("run,infer", "--queue", "1"), "free": ("run,infer",)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models and programs that write a part of their state, which is written where it is: what others have of it stays as it was."""
+"""In-place updates of a part of a state, in models and programs: other readers of the state are not affected."""
 
 import random
 import unittest
@@ -10,7 +10,7 @@ ROWS, COLS = 9, 4
 
 
 def cache():
-    """A row of the cache is written; the answer is the sums of its rows."""
+    """Returns a model that writes a row of the cache and returns the sums of its rows."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [1, COLS]}, "p": {"dtype": "int32", "shape": [1]}}, "state": {"s": {"op": "full", "attrs": {"shape": [ROWS, COLS], "value": 1}}},
             "nodes": [{"id": "i", "op": "arange", "attrs": {"stop": ROWS, "dtype": "int32"}}, {"id": "e", "op": "equal", "in": ["i", "p"]},
                       {"id": "m", "op": "reshape", "in": ["e"], "attrs": {"shape": [ROWS, 1]}}, {"id": "n", "op": "where", "in": ["m", "x", "s"]},
@@ -30,7 +30,8 @@ class Regions(ModelsTest):
         return Server("--models", str(cls.repository.path), "--backends", "opencl,interp", "--tune=off")
 
     def test_sequences(self):
-        """Each begins as the model does, and keeps what it wrote, whoever comes between; places that are none write nothing."""
+        """Each sequence begins with the model's state and keeps its own writes, whatever runs between; out-of-range positions
+        write nothing."""
         draw = random.Random(3)
         for device in self.DEVICES:
             sums = {}
@@ -63,14 +64,15 @@ class Regions(ModelsTest):
 
 
 def cache_and_more():
-    """The same, with launches after the one that writes the row."""
+    """The same, with further launches after the write."""
     more = [{"id": "c", "op": "reshape", "in": ["y"], "attrs": {"shape": [ROWS, 1]}}, {"id": "k", "op": "arange", "attrs": {"stop": 32768, "dtype": "float32"}},
             {"id": "a", "op": "mul", "in": ["c", "k"]}, {"id": "z", "op": "sum", "in": ["a"]}]
     return {**cache(), "nodes": cache()["nodes"] + more, "outputs": ["y", "z"]}
 
 
 class RefusedLaunches(unittest.TestCase):
-    """The n-th launch finds no memory: the sequence whose step had begun is lost, and says so until it starts anew; the others go on."""
+    """The n-th launch fails for lack of memory: the sequence whose step had begun is lost until it restarts; other sequences
+    continue."""
 
     def setUp(self):
         self.repository = Repository()
@@ -82,7 +84,7 @@ class RefusedLaunches(unittest.TestCase):
         return server.call("POST", "/v2/models/cache/infer", document(*inputs, parameters=flags))
 
     def refuse(self, server):
-        """What became of the one sequence that was struck."""
+        """Returns the results of the one affected sequence."""
         outcome, sums = "untouched", {1: [COLS] * ROWS, 2: [COLS] * ROWS}
         for place in range(5):
             for who in sums:

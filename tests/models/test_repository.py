@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What hosts the models: their folder, loading and unloading, versions, and what a failed load leaves."""
+"""The models folder: loading, unloading, versions, and failed loads."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ def coded(value):
 
 
 def field(number, value):
-    """Of a protobuf message: a text, a message, or a small number."""
+    """Encodes a protobuf field: a text, a message, or a small number."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     value = value.encode() if isinstance(value, str) else value
@@ -25,7 +25,7 @@ def field(number, value):
 
 
 def onnx_node(operator, name):
-    """An ONNX model of one node from x to y, of four numbers each."""
+    """Returns an ONNX model with one node from x to y, of four numbers each."""
     values = [field(1, name) + field(2, field(1, field(1, 1) + field(2, field(1, field(1, 4))))) for name in ("x", "y")]
     graph = field(1, field(1, "x") + field(2, "y") + field(3, name) + field(4, operator)) + field(2, "g") + field(11, values[0]) + field(12, values[1])
     return field(1, 8) + field(7, graph) + field(8, field(2, 17))
@@ -74,7 +74,7 @@ class Repositories(ModelsTest):
         self.assertEqual((422, True), (answer.status, "at most 1000 versions" in answer.json["detail"]), answer.body)
         self.ok(self.call("POST", "/v2/repository/models/many/unload", {}))
         self.refused(404, self.call("GET", "/v2/models/many"))
-        self.assertLess(promote(2**63 - 1).status, 300)  # in the place of one that is gone
+        self.assertLess(promote(2**63 - 1).status, 300)  # replaces a version that is gone
         self.ok(self.call("GET", f"/v2/models/many/versions/{2**63 - 1}"))
 
     def test_t3_index(self):
@@ -88,7 +88,7 @@ class Repositories(ModelsTest):
         self.refused(400, self.call("POST", "/v2/repository/index", b"[" * 250000))
 
     def test_a_node_is_named_once(self):
-        """In the answer and in the index, whether the error's text names it or not."""
+        """The answer and the index name the node exactly once, whether or not the error text names it."""
         product = {**linear(), "inputs": {"x": {"dtype": "float32", "shape": [4]}}}
         for name, file, data, says in (("apart", "model.json", json.dumps(product).encode(), r'^matmul: inner dimensions differ.* \(node "y"\)$'),
                                        ("inside", "model.onnx", onnx_node("FooBar", "seventh"), r'^node "seventh" \(FooBar\): .*"FooBar"')):
@@ -161,7 +161,7 @@ class Repositories(ModelsTest):
 
     def test_configuration_of_a_request(self):
         config = self.ok(self.call("GET", "/v2/models/line/config")).json
-        self.ok(self.load("line", config=json.dumps(config)))  # what it says, it takes
+        self.ok(self.load("line", config=json.dumps(config)))  # the server accepts its own configuration
         config["input"][0]["dims"] = [7]
         self.refused(400, self.load("line", config=json.dumps(config)), 'says dims [7]')
         self.ok(self.load("times", config='{"version_policy": {"specific": {"versions": [2]}}}'))
@@ -180,7 +180,7 @@ class Repositories(ModelsTest):
                 self.assertEqual(["10"], self.versions("times"))
 
     def test_folders_that_are_no_versions(self):
-        """The policy has nothing to choose from, and is not blamed."""
+        """With no valid version folder, the error is about the folders, not about the version policy."""
         for folder in "scripts", "latest", "01", "0", "7":
             with self.subTest(folder):
                 self.repository.put("odd-" + folder, folder, elementwise("mul", 2))
@@ -193,7 +193,7 @@ class Repositories(ModelsTest):
         self.assertIn("no folder named by a number", self.index()["empty", None][1])
 
     def test_members_that_triton_has(self):
-        """What is not supported says so, whatever object it is a member of, and what there is in its place."""
+        """An unsupported member of Triton's configuration gives an error in any object, with the supported alternative."""
         x, y = ({"name": name, "data_type": "TYPE_FP32", "dims": [4]} for name in "xy")
         warm = {"name": "w", "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "input_data_file": "raw"}}}
         for path, config, word in (
@@ -214,7 +214,7 @@ class Repositories(ModelsTest):
         self.refused(400, self.load("times", config='{"instance_group": [{"optimization": {}}]}'), 'unknown member "optimization"')
 
     def test_t14_leaving_returns_its_memory(self):
-        """Device memory is what it was, and nothing grows with failed loads."""
+        """After unloads the device memory is as before, and failed loads leak nothing."""
         big = {"file:1/model.json": coded({**linear(), "inputs": {"x": {"dtype": "float32", "shape": [1000]}}}),
                "file:1/model.safetensors": coded(weights(*[1.0] * 1000000, shape=(1000, 1000))), "config": "{}"}
         before = self.server.metric("held_bytes")
@@ -233,7 +233,7 @@ class Repositories(ModelsTest):
                 resident = self.server.rss()
         self.assertEqual(before, self.server.settled("held_bytes", before))
         self.assertLess(self.device_bytes(), used + 1e6)
-        self.assertLess(self.server.rss() - resident, 8e6)  # 20 of them would be 80 MB
+        self.assertLess(self.server.rss() - resident, 8e6)  # 20 leaks would be 80 MB
 
     def device_bytes(self):
         text = self.call("GET", "/metrics").body.decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What requests decide about models is so after a restart too, also one that nobody announced."""
+"""Decisions about models by requests persist after a restart, also after a kill."""
 
 import base64
 import hashlib
@@ -24,12 +24,12 @@ def coded(data):
 
 
 def sent(factor, version=1, **config):
-    """Parameters of a load: a model that multiplies."""
+    """Returns the parameters of a load: a model that multiplies."""
     return {"config": json.dumps(config), f"file:{version}/model.json": coded(elementwise("mul", factor))}
 
 
 def slow(count):
-    """Likewise, one that is warmed up for long."""
+    """Returns the same with a long warm-up."""
     n = 96
     graph = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "state": {"w": {"op": "normal", "attrs": {"shape": [n, n], "seed": 1}}},
              "dims": {"batch": [1, 8]},
@@ -46,7 +46,7 @@ def grows():
 
 
 class Restarted(unittest.TestCase):
-    """A server with a folder of models and one of --state."""
+    """A server with a models folder and a --state folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -86,7 +86,7 @@ class Restarted(unittest.TestCase):
         return self.call("POST", f"/v2/repository/models/{model}/unload", {}, status)
 
     def factor(self, model):
-        """What it multiplies by; 404 where it is not there."""
+        """Returns the factor of the model, or 404 if the model does not exist."""
         answer = self.server.call("POST", f"/v2/models/{model}/infer", ROW, {"x-api-key": self.key} if self.key else None)
         if answer.status != 200:
             return answer.status
@@ -115,9 +115,9 @@ class OfTheFolder(Restarted):
             self.again(*args, kill=args != ())
             self.assertEqual((404, 3), (self.factor("a"), self.factor("b")))
             self.assertEqual(("UNAVAILABLE", "unloaded"), self.index()["a", None])
-            self.assertEqual(5 if "none" not in args else 404, self.factor("c"))  # nobody decided about it
+            self.assertEqual(5 if "none" not in args else 404, self.factor("c"))  # no request has decided about c
             self.call("GET", "/v2/models/b/versions/2", status=404)
-        self.repository.put("b", 1, elementwise("mul", 7))  # its files are looked at, with that configuration; those of a are not
+        self.repository.put("b", 1, elementwise("mul", 7))  # the files of b are polled, with the decided configuration; those of a are not
         self.repository.put("a", 1, elementwise("mul", 8))
         self.until(lambda: self.factor("b") == 7)
         self.assertEqual(404, self.factor("a"))
@@ -137,7 +137,8 @@ class OfTheFolder(Restarted):
         self.assertEqual([("a", "1")], list(self.index()))
 
     def test_its_folder_is_gone(self):
-        """The start goes on, and says which; where it is there again, it is loaded as it was decided."""
+        """If the folder of a decided model is missing, the start continues with a message; once the folder is back, the model
+        is loaded as decided."""
         self.repository.put("a", 1, elementwise("mul", 2))
         self.repository.put("b", 1, elementwise("mul", 3))
         self.repository.put("b", 2, elementwise("mul", 4))
@@ -214,7 +215,7 @@ class Sent(Restarted):
         self.assertEqual(([], []), (self.files(), self.files("versions")))
 
     def test_t24_a_damaged_one_is_left_there(self):
-        """It is told, and nothing else waits for it; the others are there.  Who unloads it, or loads another, is rid of it."""
+        """A damaged stored model is reported and does not affect others; an unload or a new load removes it."""
         self.start()
         for name, factor in (("good", 2), ("torn", 3), ("lost", 4), ("odd", 5)):
             before = self.files()
@@ -230,7 +231,7 @@ class Sent(Restarted):
                     odd.write(b"\xff" * 16)
         stray = os.path.join(self.state, "models", "0" * 32)
         with open(stray, "wb"):
-            pass  # an end between the file and its row
+            pass  # a kill between the file and its row
         for _ in range(2):
             self.again()
             self.assertEqual([2, 404, 404, 404], [self.factor(name) for name in ("good", "torn", "lost", "odd")])
@@ -248,7 +249,7 @@ class Sent(Restarted):
         self.assertEqual(({("good", "1"), ("odd", "1")}, 2), (set(self.index()), len(self.files())))
 
     def test_a_promoted_one_that_is_damaged(self):
-        """Unloaded, it does not come back either, whatever becomes of its file."""
+        """A damaged promoted version does not return after an unload, whatever happens to its file."""
         self.start()
         self.call("PUT", P + "/p", grows(), 201)
         self.call("POST", P + "/p/promote", {"model": "m", "version": 1, "entry": "test"})
@@ -268,7 +269,7 @@ class Sent(Restarted):
         self.assertEqual({}, self.index())
 
     def test_where_the_disk_refuses(self):
-        """A load whose files cannot be kept is refused, and what was there stays."""
+        """A load whose files cannot be stored is refused, and the earlier version stays."""
         self.args = ["--max-blobs", "4096"]
         self.start()
         self.load("m", **sent(2))
@@ -277,7 +278,7 @@ class Sent(Restarted):
         self.assertIn("--max-blobs", self.load("n", 503, **big)["error"])
         data = bytes(4000)
         blob = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest()
-        self.again()  # which counts what is there
+        self.again()  # counts the existing objects
         self.assertEqual((2, 1), (self.factor("m"), len(self.files())))
         octets = {"content-type": "application/octet-stream"}
         while self.server.call("PUT", blob, data, octets).status == 507:
@@ -287,7 +288,7 @@ class Sent(Restarted):
         self.server.call("DELETE", blob)
         os.rmdir(os.path.join(self.state, "models"))
         with open(os.path.join(self.state, "models"), "w"):
-            pass  # where the folder would be
+            pass  # a file at the path of the folder
         self.load("m", 503, **sent(2))
         self.assertEqual(404, self.factor("m"))
 
@@ -339,7 +340,7 @@ class Purged(Keyed):
             self.again()
 
     def test_a_load_under_way(self):
-        """It ends after the purge, and leaves nothing."""
+        """A load in progress ends after the purge, and leaves nothing."""
         self.key, answers = self.secret["alice"], []
         headers, parameters = {"x-api-key": self.key}, {"parameters": slow(400)}
         loader = threading.Thread(target=lambda: answers.append(self.server.call("POST", "/v2/repository/models/m/load", parameters, headers, timeout=300)))
@@ -353,7 +354,7 @@ class Purged(Keyed):
         self.nothing_is_left()
 
     def test_a_promotion_under_way(self):
-        """Likewise: it waits for a run of its program."""
+        """A promotion in progress, which waits for a run of its program, likewise leaves nothing."""
         self.key, answers = self.secret["alice"], {}
         headers = {"x-api-key": self.key}
         self.call("PUT", P + "/p", grows(), 201)
@@ -365,7 +366,7 @@ class Purged(Keyed):
         run.start()
         self.until(lambda: self.call("GET", P + "/p")["steps"] > 0)
         promotion.start()
-        self.until(lambda: self.metric("requests_active") == 3)  # the run, the promotion, and who asks
+        self.until(lambda: self.metric("requests_active") == 3)  # the run, the promotion, and this query
         self.purge("alice")
         self.assertTrue(promotion.is_alive(), "the promotion was over before the purge")
         run.join()
@@ -381,7 +382,8 @@ class Purged(Keyed):
 
 class Counted(Keyed):
     def test_so_many_of_a_key(self):
-        """A key has so many models; what was unloaded, and what failed, makes room, and those of the folder are everybody's."""
+        """A key has a limited number of models; unloads and failed loads release their places, and models of the folder do not
+        count."""
         self.keys(root="admin", alice="run,train,infer", bob="run,train,infer")
         for name in "abc":
             self.repository.put(name, 1, elementwise("mul", 2))
@@ -398,13 +400,13 @@ class Counted(Keyed):
             self.assertIn("2 models, which is the limit", self.load("three", 503, **sent(3))["error"])
             self.call("POST", P + "/p/promote", {"model": "three", "version": 1, "entry": "test"}, 507)
             self.assertEqual((404, 1, 1), (self.factor("three"), len(self.files()), len(self.files("versions"))))
-            self.load("one", **sent(4))  # those that are there may change
+            self.load("one", **sent(4))  # existing models may be replaced
             self.call("POST", P + "/p/promote", {"model": "two", "version": 2, "entry": "test"})
             self.unload("two")
             self.load("three", **sent(3))
             self.unload("three")
             self.call("POST", P + "/p/promote", {"model": "two", "version": 1, "entry": "test"})
-            self.again()  # those of the folder are everybody's
+            self.again()  # models of the folder belong to no key
             self.call("PUT", P + "/p", grows(), 201)
         self.assertLessEqual({name for name, version in self.index() if version and name not in "abc"}, {"one", "two", "three"})
         self.key = self.secret["bob"]
@@ -414,7 +416,8 @@ class Counted(Keyed):
 
 class Adopted(Keyed):
     def test_by_a_key(self):
-        """What nobody's requests sent becomes the key's; what they decided about the folder stays everybody's."""
+        """After the creation of the first key, models from earlier requests belong to this key; decisions about the folder stay
+        shared."""
         self.repository.put("a", 1, elementwise("mul", 2))
         self.start()
         self.load("m", **sent(3))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Settings of traces and of the log, and a collector that counts what comes."""
+"""Settings of tracing and logging, and a collector that counts traces."""
 
 import http.server
 import json
@@ -84,7 +84,7 @@ class Traced(ModelsTest):
         repository.put("other", 1, elementwise("mul", 3))
 
     def traces(self, model, count):
-        """How many traces come of that many inferences."""
+        """Returns the number of traces of the given number of inferences."""
         time.sleep(0.2)
         Collector.seen.clear()
         for i in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plans for runs of one size: made for sizes that take time, and for those that are warmed up; the answers are what they were."""
+"""Plans for a single size: compiled for slow and for warmed-up sizes; the answers do not change."""
 
 import time
 import unittest
@@ -10,7 +10,7 @@ WIDTH = 512
 
 
 def slow(most=8):
-    """A run of some ten milliseconds."""
+    """Returns a model whose run takes about ten milliseconds."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "state": {"w": {"op": "normal", "attrs": {"shape": [WIDTH, WIDTH], "seed": 1}}},
             "dims": {"batch": [1, most]},
             "nodes": [{"id": "sx", "op": "sum", "in": ["x"]}, {"id": "zx", "op": "mul", "in": ["sx", 0]}, {"id": "wx", "op": "add", "in": ["w", "zx"]},
@@ -20,7 +20,7 @@ def slow(most=8):
 
 
 def adder():
-    """It remembers, so each run is of its own sequence."""
+    """Returns a model with state, so that each run belongs to one sequence."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 8]}, "state": {"n": {"dtype": "float32", "shape": []}},
             "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "y", "op": "mul", "in": ["x", "m"]}], "updates": {"n": "m"}, "outputs": ["y"]}
 
@@ -47,13 +47,13 @@ class Sizes(ModelsTest):
         self.assertEqual([2 * value for value in values], answer.json["outputs"][0]["data"])
 
     def steps(self):
-        """Of the plan that was run most."""
+        """Returns the steps of the most used plan."""
         return max(plan["steps"] for plan in self.ok(self.call("GET", "/api/v1/kernels")).json["service"])
 
     def test_a_size_that_takes_time(self):
         plans, end = self.server.metric("plans"), time.monotonic() + 120
         for _ in range(20):
-            self.ask("slow", 3)  # no size, so the plan for any number is the one that was run most, however slow the machine
+            self.ask("slow", 3)  # 3 is no preferred size, so the plan for all sizes is the most used, on any machine
         while not self.has_plan("slow", 1) and time.monotonic() < end:
             self.ask("slow", 1)
         self.assertTrue(self.has_plan("slow", 1))
@@ -67,10 +67,10 @@ class Sizes(ModelsTest):
         self.assertEqual(before + 3, self.steps())
         self.assertEqual(plans + 1, self.server.metric("plans"))
         self.ok(self.unload("slow"))
-        self.assertLess(self.server.settled("plans", plans - 1), plans)  # both are gone
+        self.assertLess(self.server.settled("plans", plans - 1), plans)  # both plans are released
 
     def test_warm_up(self):
-        """What is warmed up is wanted, where it is a power of two."""
+        """A warmed-up size gets a plan if it is a power of two."""
         self.assertTrue(self.has_plan("warm", 4))
         self.assertFalse(self.has_plan("warm", 3))
         for rows in (4, 3, 1, 16):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text models: a tokenizer beside a program that takes tokens, and what they write, as one answer and as events."""
+"""Text models: a tokenizer with a program that takes tokens; generation as one answer and as events."""
 
 import base64
 import concurrent.futures
@@ -25,7 +25,7 @@ import host_story  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 END = "<|endoftext|>"
-# Bytes as GPT-2 writes them: the last two before the end are those of "é".
+# Bytes in GPT-2's notation: the last two before the end token are those of "é".
 VOCABULARY = [*LETTERS, "\u00c3", "\u00a9", "\u0120", END]
 SIZE = len(VOCABULARY)
 TOKENIZER = {"added_tokens": [{"id": SIZE - 1, "content": END, "special": True}],
@@ -40,17 +40,17 @@ def node(name, op, *operands, **attrs):
 
 
 def logits(source, output="logits"):
-    """One of SIZE for each integer of |source|."""
+    """Returns logits with a one at each integer of |source|."""
     return [node("wrapped", "mod", source, SIZE), node("hot", "one_hot", "wrapped", num_classes=SIZE), node(output, "cast", "hot", dtype="float32")]
 
 
 def alphabet():
-    """What follows each token, from a to the end; without state."""
+    """Without state: the next token is the next letter of the alphabet, up to the end."""
     return {"inputs": {"tokens": N_TOKENS}, "dims": {"n": [1, 64]}, "nodes": [node("next", "add", "tokens", 1), *logits("next")], "outputs": ["logits"]}
 
 
 def counter(chunk=3):
-    """After k tokens the k-th letter: what was there before is in the state alone."""
+    """After k tokens the k-th letter follows: the earlier tokens are only in the state."""
     return {"inputs": {"tokens": N_TOKENS}, "dims": {"n": [1, chunk]}, "state": {"count": ONE},
             "nodes": [node("many", "full", shape=[1], value="n", dtype="int32"), node("seen", "add", "count", "many"), node("letter", "mod", "seen", 26),
                       *logits("letter")],
@@ -58,7 +58,7 @@ def counter(chunk=3):
 
 
 def counters(chunk=3):
-    """The same of each row, which remembers it itself."""
+    """The same for each row, with a state per row."""
     return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "past.count": {"dtype": "int32", "shape": ["rows"]}}, "dims": {"rows": [1, 4], "n": [1, chunk]},
             "nodes": [node("many", "full", shape=[1], value="n", dtype="int32"), node("present.count", "add", "past.count", "many"),
                       node("letter", "mod", "present.count", 26), *logits("letter")],
@@ -66,19 +66,19 @@ def counters(chunk=3):
 
 
 def place():
-    """The letter of a token's place, one at a time, which the program chooses itself."""
+    """Returns the letter of a token's position; the program takes one token at a time and chooses the next token itself."""
     return {"inputs": {"ids": {"dtype": "int64", "shape": [1, 1]}, "at": {"dtype": "int64", "shape": []}}, "state": {"sum": {"dtype": "int64", "shape": [1, 1]}},
             "nodes": [node("more", "add", "sum", "ids"), node("next", "mod", "at", 26)], "outputs": ["next"], "updates": {"sum": "more"}}
 
 
 def dice():
-    """The same for every token: the later in the vocabulary, the likelier."""
+    """Equal logits for every input token: the later in the vocabulary, the likelier."""
     return {"inputs": {"tokens": N_TOKENS}, "dims": {"n": [1, 64]},
             "nodes": [node("ramp", "arange", stop=SIZE, dtype="float32"), node("logits", "mul", "ramp", 0.25)], "outputs": ["logits"]}
 
 
 def nowhere():
-    """No number at all."""
+    """Logits that are NaN."""
     return {"inputs": {"tokens": N_TOKENS}, "dims": {"n": [1, 64]}, "nodes": [node("logits", "full", shape=[SIZE], value="NaN")], "outputs": ["logits"]}
 
 
@@ -97,7 +97,7 @@ class TextTest(ModelsTest):
         return self.call("POST", f"{V2}{model}/generate", {"text_input": text, **members})
 
     def written(self, model, text, **members):
-        """What the model adds to a text."""
+        """Returns the generated text."""
         return self.ok(self.generate(model, text, exclude_input_in_output=True, **members)).json["text_output"]
 
     def events(self, model, text, **members):
@@ -108,14 +108,14 @@ class TextTest(ModelsTest):
         return [json.loads(event.removeprefix(b"data: ")) for event in found]
 
     def open(self, model, text, **members):
-        """A stream that the test reads as it comes."""
+        """Opens a stream that the test reads incrementally."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         self.addCleanup(connection.close)
         connection.request("POST", f"{V2}{model}/generate_stream", json.dumps({"text_input": text, **members}), {"content-type": "application/json"})
         return connection, connection.getresponse()
 
     def read(self, reader, count):
-        """The texts of the next events."""
+        """Returns the texts of the next events."""
         found = []
         while len(found) < count:
             line = reader.readline()
@@ -126,7 +126,7 @@ class TextTest(ModelsTest):
 
 
 class Revoked(unittest.TestCase):
-    """The generation of a text ends when the key of its request is revoked."""
+    """Generation ends when the key of the request is revoked."""
 
     def test_t12_a_text_ends_with_its_key(self):
         repository, keys = Repository(), Keys()
@@ -147,7 +147,7 @@ class Revoked(unittest.TestCase):
         *_, last, rest = reply.read().split(b"\n\n")
         self.assertEqual((b'event: error\ndata: {"error":"the key was revoked"}', b""), (last, rest))
         end = time.monotonic() + 10
-        while b"beamline_requests_active 1\n" not in server.call("GET", "/metrics", None, root).body:  # that one alone: the text is not written any more
+        while b"beamline_requests_active 1\n" not in server.call("GET", "/metrics", None, root).body:  # only this query: the text is no longer generated
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
 
@@ -169,7 +169,7 @@ class Text(TextTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.held = cls.server.metric("held_bytes")  # before any text: one lets go of its state after its answer was sent
+        cls.held = cls.server.metric("held_bytes")  # before any text, since a state is released after its answer
 
     def test_one_answer(self):
         for device in ("opencl", "interp"):
@@ -177,8 +177,8 @@ class Text(TextTest):
             answer = self.ok(self.generate(alphabet, "ab", max_tokens=3, id="mine"))
             self.assertEqual({"id": "mine", "model_name": alphabet, "model_version": "1", "text_output": "abcde", "finish_reason": "length",
                               "num_input_tokens": 2, "num_output_tokens": 3}, answer.json)
-            self.assertEqual("bcdefghijklmnopq", self.written(alphabet, "a"))  # so many as vLLM writes where nobody says how many
-            # seven tokens of the prompt go through in pieces of three; then one by one
+            self.assertEqual("bcdefghijklmnopq", self.written(alphabet, "a"))  # vLLM's default number of tokens
+            # seven prompt tokens run in chunks of three; then single tokens follow
             self.assertEqual("hijk", self.written(counter, "zzzzzzz", max_tokens=4))
             self.assertEqual("bcd", self.written(counter, "z", max_tokens=3))
         self.assertEqual("cdef", self.written("place", "xyz", max_tokens=4))
@@ -186,18 +186,18 @@ class Text(TextTest):
             "max_tokens": 3, "exclude_input_in_output": True, "temperature": 0.0, "stream": False}}).json["text_output"])
 
     def test_no_plan_for_one_length(self):
-        """Its tokens are rows, as of a batch, and their number is another with each."""
+        """Tokens are rows of a dynamic dimension, so no plan is made for a single length."""
         self.assertNotIn("model warmed has a plan", self.server.log_text())
         self.assertEqual("cdef", self.written("warmed", "ab", max_tokens=4))
 
     def test_the_end(self):
         answer = self.ok(self.generate("alphabet.opencl", "y", max_tokens=50)).json
         self.assertEqual(("yz\u00e9 ", "stop", 5), (answer["text_output"], answer["finish_reason"], answer["num_output_tokens"]))
-        # past it, its mark is no text, and the model goes round
+        # with ignore_eos the end token has no text, and the alphabet starts again
         self.assertEqual("z\u00e9 abc", self.written("alphabet.opencl", "y", max_tokens=8, ignore_eos=True))
-        # half a character is told at the end alone, as what stands for one
+        # an incomplete character is sent only at the end, as the replacement character
         self.assertEqual("z\ufffd", self.written("alphabet.opencl", "y", max_tokens=2))
-        self.assertEqual(63, self.ok(self.generate("alphabet.opencl", "a", max_tokens=1000, ignore_eos=True)).json["num_output_tokens"])  # all that fits
+        self.assertEqual(63, self.ok(self.generate("alphabet.opencl", "a", max_tokens=1000, ignore_eos=True)).json["num_output_tokens"])  # the rest of the context
 
     def test_stops(self):
         for stop, want in (("ef", "bcd"), (["x", "gh", "hi"], "bcdef"), ("b", ""), ("qz", "bcdefghijklmnopq"), ("\u00e9", "bcdefghijklmnopqrstuvwxyz")):
@@ -211,7 +211,7 @@ class Text(TextTest):
     def test_events(self):
         for device in ("opencl", "interp"):
             events = self.events(f"alphabet.{device}", "x", max_tokens=50, id="mine", parameters={"stream": True})
-            # the bytes of one character are two tokens and one event; the end is a token, and told with the event that ends it
+            # the bytes of one character are two tokens and one event; the end token is sent with the last event
             self.assertEqual(["y", "z", "\u00e9", " ", ""], [event["text_output"] for event in events])
             self.assertEqual({"id": "mine", "model_name": f"alphabet.{device}", "model_version": "1", "text_output": "y"}, events[0])
             self.assertEqual(("stop", 1, 6), tuple(events[-1][name] for name in ("finish_reason", "num_input_tokens", "num_output_tokens")))
@@ -219,11 +219,11 @@ class Text(TextTest):
 
     def test_as_they_are_made_and_side_by_side(self):
         (one, first), (two, second) = (self.open("endless", text, max_tokens=9000000, ignore_eos=True) for text in ("z", "zz"))
-        # neither waits for the end of the other, and each has a state of its own
+        # both texts run concurrently, each with its own state
         for _ in range(20):
             self.assertEqual(list("bcdefghijklmnopqrstuvwxyza"[:5]), self.read(first, 26)[:5])
             self.assertEqual(list("cdefghijklmnopqrstuvwxyzab"[:5]), self.read(second, 26)[:5])
-        self.assertEqual("bcd", self.written("counter.opencl", "z", max_tokens=3))  # nor does anybody else
+        self.assertEqual("bcd", self.written("counter.opencl", "z", max_tokens=3))  # later texts are not affected
         self.assertEqual(2, self.server.metric("streams"))
         self.assertEqual(self.held + 8, self.server.settled("held_bytes", self.held + 8))  # an int32 each
         for sock, reader in ((one, first), (two, second)):
@@ -242,7 +242,7 @@ class Text(TextTest):
         self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
         body = json.dumps({"text_input": "z", "max_tokens": 9000000, "ignore_eos": True}).encode()
         gone = self.server.metric("cancelled_total")
-        with socket.create_connection(("127.0.0.1", self.server.port)) as sock:  # one that waits for its one answer
+        with socket.create_connection(("127.0.0.1", self.server.port)) as sock:  # a client that waits for its single answer
             sock.sendall(f"POST {V2}endless/generate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
             tokens = self.server.metric("generated_tokens_total")
             while self.server.metric("generated_tokens_total") < tokens + 10:
@@ -251,16 +251,16 @@ class Text(TextTest):
         self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
 
     def test_t27_a_client_that_does_not_read(self):
-        """What it has not read waits, and then so does the text; it goes on where it was."""
+        """Unread events wait, and then generation waits; it continues where it stopped."""
         def written():
             before, now = -1, self.server.metric("generated_tokens_total")
-            while now != before:  # nothing new in a while
+            while now != before:  # until nothing new was generated for a while
                 time.sleep(0.5)
                 before, now = now, self.server.metric("generated_tokens_total")
             return now
         begun = self.server.metric("generated_tokens_total")
         sock, reader = self.open("endless", "z", max_tokens=9000000, ignore_eos=True)
-        rounds = int(written() - begun) // 26 + 10  # what waits, here and in the sockets, and more
+        rounds = int(written() - begun) // 26 + 10  # buffered text, here and in the sockets, plus more
         for _ in range(rounds):
             self.assertEqual(list(LETTERS[1:] + "a"), self.read(reader, 26))
         reader.close()
@@ -274,7 +274,7 @@ class Text(TextTest):
         events = self.events("endless", "z", **endless)
         self.assertGreater(len(events), 1)
         for error in (answer.json["error"], events[-1]["error"]):
-            self.assertRegex(error, "timeout|time limit")  # which it meets in the queue, or in a run
+            self.assertRegex(error, "timeout|time limit")  # in the queue or in a run
 
     def test_sampling(self):
         draws = {"max_tokens": 60, "ignore_eos": True, "temperature": 1.0}
@@ -283,13 +283,13 @@ class Text(TextTest):
         self.assertNotEqual(one, self.written("dice", "a", seed=2, **draws))
         self.assertNotEqual(self.written("dice", "a", **draws), self.written("dice", "a", **draws))
         self.assertGreater(len(set(one)), 4)
-        self.assertEqual("", self.written("dice", "a", **{**draws, "temperature": 0}))  # the likeliest is a mark, which is no text
+        self.assertEqual("", self.written("dice", "a", **{**draws, "temperature": 0}))  # the likeliest token is a special token without text
         for few in ({"top_k": 1}, {"top_p": 0.05}, {"top_p": 0}, {"temperature": 0.001}):
             self.assertEqual("", self.written("dice", "a", seed=5, **{**draws, **few}))
         self.assertEqual({" ", "\ufffd"}, set(self.written("dice", "a", seed=3, top_k=3, **draws)))
         self.assertLess({" ", "\ufffd"}, set(self.written("dice", "a", seed=3, top_k=-1, top_p=1, **draws)))
         stops = {self.ok(self.generate("dice", "a", seed=seed, **{**draws, "ignore_eos": False, "max_tokens": 63})).json["finish_reason"] for seed in range(5)}
-        self.assertIn("stop", stops)  # at a "z", which the configuration calls the end
+        self.assertIn("stop", stops)  # at a "z", which the configuration defines as the end
 
     def test_what_is_refused(self):
         for members, word in (({}, "text_input"), ({"text_input": 5}, "string"), ({"text_input": "a", "tokens": [1]}, 'no parameter "tokens"'),
@@ -308,7 +308,7 @@ class Text(TextTest):
         self.refused(400, self.generate("plain", "a"), 'no input "text_input"')
 
     def test_what_it_is_besides(self):
-        """infer, metadata and configuration are those of any model, and what the configuration said may be given back."""
+        """infer, metadata and configuration work as for any model, and the configuration can be sent back unchanged."""
         answer = self.ok(self.infer("alphabet.opencl", {"inputs": [{"name": "tokens", "shape": [1], "datatype": "INT32", "data": [3]}]}))
         self.assertEqual(1, answer.json["outputs"][0]["data"][4])
         config = self.ok(self.call("GET", f"{V2}place/config")).json
@@ -330,7 +330,7 @@ class Text(TextTest):
 
 
 class Loading(TextTest):
-    """What makes no text model is told when it is loaded, and names file and rule."""
+    """A load of an invalid text model fails; the error names the file and the rule."""
 
     def test_reasons(self):
         broken = {**TOKENIZER, "model": {**TOKENIZER["model"], "merges": ["a nothing"]}}
@@ -349,7 +349,7 @@ class Loading(TextTest):
                 self.refused(400, self.load("bad"), word)
         self.put(self.repository, "bad", alphabet(), {"model": {"type": "WordLevel"}})
         self.refused(501, self.load("bad"), 'tokenizer.json: model: the type "WordLevel" is not supported')
-        self.put(self.repository, "bad", whole, TOKENIZER, **parameters())  # integers: the next token
+        self.put(self.repository, "bad", whole, TOKENIZER, **parameters())  # integer outputs: the next token
         self.ok(self.load("bad"))
         self.assertEqual("cei", self.written("bad", "b", max_tokens=3))
 
@@ -364,7 +364,7 @@ class Loading(TextTest):
 
 
 class EveryAllocation(AllocationsFail, TextTest):
-    """Each allocation of a text fails once: there is an answer that says so, and neither a stream nor state is left of it."""
+    """Each allocation of a text fails once: the request gets an error, and no stream and no state remain."""
 
     @classmethod
     def fill(cls, repository):
@@ -383,7 +383,7 @@ class EveryAllocation(AllocationsFail, TextTest):
             self.assertEqual("zzzzefghi", answer.json["text_output"])
 
     def test_t26_each_of_a_text(self):
-        held = self.server.metric("held_bytes")  # before any text: one lets go of its state after its answer was sent
+        held = self.server.metric("held_bytes")  # before any text, since a state is released after its answer
         for model, route in itertools.product(("counter", "counters"), ("generate", "generate_stream")):
             self.check(route, self.ok(self.call("POST", f"{V2}{model}/{route}", self.ASKED)))
             struck = 0
@@ -400,7 +400,7 @@ class EveryAllocation(AllocationsFail, TextTest):
         self.assertEqual(held, self.server.settled("held_bytes", held))
 
     def test_t26_of_texts_that_share_runs(self):
-        """One that fails is told so, and what it shared a run with is right or was struck itself."""
+        """A failed text gets an error; a text in the same run is correct or failed itself."""
         held, stop, struck = self.server.metric("held_bytes"), threading.Event(), 0
 
         def write_on(route):
@@ -424,7 +424,7 @@ class EveryAllocation(AllocationsFail, TextTest):
 
 @unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
 class Stories(TextTest):
-    """A real llama, on each device: the whole of what it is known to write."""
+    """A real llama on each device, with its known output."""
 
     DEVICES = ("opencl:0", "interp:0")
 
@@ -446,12 +446,12 @@ class Stories(TextTest):
         self.assertEqual((case["text"][:len(begun)], True), (begun, len(begun) > 40))
         told = "".join(event["text_output"] for event in self.events("opencl", "", max_tokens=most))
         self.assertEqual(case["text"], told)
-        # several at once, of which each is at another place
+        # several concurrent texts at different positions
         with concurrent.futures.ThreadPoolExecutor(5) as pool:
             for prompt, found in pool.map(lambda words: (words, self.written("opencl", words, max_tokens=150)),
                                           [case["text"][:case["text"].index(" ", 30 * i)] for i in range(1, 6)]):
                 self.assertEqual(case["text"][len(prompt):][:100], found[:100])
-        # a prompt that goes through in pieces of 64 tokens ends as it does token by token
+        # a prompt in chunks of 64 tokens gives the same result as single tokens
         begin = re.match(r"(.{300}\S*)(.*)", case["text"], re.DOTALL)
         rest = self.written("opencl", begin[1], max_tokens=most)
         self.assertEqual(begin[2][:100], rest[:100])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Faults in the midst of texts whose keys and values are in pages: a device that is lost, a device without memory, and a server that is killed."""
+"""Faults during generation with a paged KV cache: a lost device, a device without memory, and a killed server."""
 
 import concurrent.futures
 import json
@@ -19,8 +19,8 @@ from test_text_pages import chain, nothing, prompt, tell
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "llm"))
 import gguf_files  # noqa: E402
 
-CONTEXT, FIRST = 2048, 8  # tokens, of 64 pages; the pages that the program has at first
-TEXTS = [(letter * 3, 30 + 10 * i) for i, letter in enumerate("abcd")]  # what each begins with, and how many tokens it writes
+CONTEXT, FIRST = 2048, 8  # tokens, in 64 pages; initial pages of the program
+TEXTS = [(letter * 3, 30 + 10 * i) for i, letter in enumerate("abcd")]  # prompts and numbers of generated tokens
 
 
 class Case(unittest.TestCase):
@@ -43,13 +43,13 @@ class Case(unittest.TestCase):
         self.assertEqual(0, self.server.stop(), self.server.last[-3000:])
 
     def write(self, begin, count, model="tiny"):
-        """(status, text or error) of one answer."""
+        """Returns (status, text or error) of one answer."""
         answer = self.server.call("POST", f"/v2/models/{model}/generate",
                                   {"text_input": begin, "max_tokens": count, "ignore_eos": True, "temperature": 0, "exclude_input_in_output": True})
         return answer.status, answer.json["text_output"] if answer.status == 200 else answer.json["error"]
 
     def stream(self, begin, count):
-        """The same as events; what was told before an error, and the error."""
+        """Returns the same from events: the texts before an error, and the error."""
         answer = self.server.call("POST", "/v2/models/tiny/generate_stream",
                                   {"text_input": begin, "max_tokens": count, "ignore_eos": True, "temperature": 0, "exclude_input_in_output": True})
         if answer.status != 200:
@@ -69,14 +69,14 @@ class Case(unittest.TestCase):
 
 
 class Lost(Case):
-    """Every text of a device that is lost is right, or says that the device failed; the model comes back, and writes the same again."""
+    """Every text on a lost device is correct or reports the failure; the model returns, and generates the same texts."""
 
     def pages(self):
-        """Places on the device: more when texts need them."""
+        """Returns the number of pages on the device, which grows on demand."""
         return max(FIRST, sum(self.server.metric("text_pages_" + kind) for kind in ("used", "kept", "free")))
 
     def page_bytes(self):
-        """What a page adds to held_bytes."""
+        """Returns the bytes of held_bytes per page."""
         held, pages = self.server.metric("held_bytes"), self.pages()
         self.write("abc", 300)
         self.assertGreater(self.pages(), pages)
@@ -130,7 +130,8 @@ class Lost(Case):
 
 
 class NoMemory(Case):
-    """A device that has no room for more pages: texts wait for pages of others, and a text that would wait for ever is refused."""
+    """A device without memory for more pages: texts wait for pages of other texts, and a text that would wait forever is
+    refused."""
 
     MEMORY, LEFT = 20 << 20, 150 << 10
 
@@ -140,7 +141,7 @@ class NoMemory(Case):
         self.assertEqual({200}, {status for status, _ in [*right, long]})
         self.end()
         self.start("--backends", "opencl", "--device-memory", str(self.MEMORY), "--pool", "0")
-        self.assertEqual(self.write("abc", 350), self.write("abc", 350))  # both are kept: 16 pages
+        self.assertEqual(self.write("abc", 350), self.write("abc", 350))  # both are in the prefix cache: 16 pages
         used = float(re.search(r'^beamline_device_bytes\{device="opencl:0"\} (\S+)$', self.server.call("GET", "/metrics").body.decode(), re.M)[1])
         size = self.MEMORY - int(used) - self.LEFT
         answer = self.server.call("PUT", f"/api/v1/tensors/most?dtype=uint8&shape={size}", bytes(size), {"content-type": "application/octet-stream"})
@@ -148,7 +149,7 @@ class NoMemory(Case):
         status, why = self.write("abc", 560)
         self.assertEqual(503, status, why)
         self.assertIn("a text has 16 pages of 32 tokens already, and there is no memory for more: device opencl:0 cannot allocate", why)
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:  # 12 pages each, and there are 16
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:  # 12 pages each, of 16 pages
             self.assertEqual([(200, long[1])] * 4, [(status, long[1] if long[1].startswith(text) else text) for status, text in pool.map(lambda _: self.write("abc", 350), range(4))])
             self.assertEqual(right, list(pool.map(lambda text: self.write(*text), TEXTS)))
         self.assertEqual(204, self.server.call("DELETE", "/api/v1/tensors/most").status)
@@ -158,7 +159,7 @@ class NoMemory(Case):
 
 
 class Killed(Case):
-    """kill -9 while texts are written: the next start has the models, of the folder and of a request, and they write the same."""
+    """A kill during generation: after a restart the models, from the folder and from a request, generate the same texts."""
 
     def test_t24_killed_while_texts_are_written(self):
         state = self.enterContext(tempfile.TemporaryDirectory())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models that take tokens and are given texts: a classifier as BERT is one, in small, beside the same program that is given the tokens."""
+"""Models with token inputs and text requests: a small BERT-like classifier, compared with the same program with token
+requests."""
 
 import concurrent.futures
 import json
@@ -26,11 +27,11 @@ def node(name, op, *operands, **attrs):
 
 
 def classifier(shape=("batch", "n"), dtype="int32", mask="int32", types=False, ranges=None):
-    """One layer of attention over the tokens that are there, their mean, and a score for each class."""
+    """Returns one layer of attention over the present tokens, their mean, and a score per class."""
     kind = {"dtype": dtype, "shape": list(shape)}
     inputs = {"input_ids": kind, "attention_mask": {**kind, "dtype": mask}, **({"token_type_ids": kind} if types else {})}
     nodes = [node("embedded", "take", "embedding", "input_ids", axis=0)]
-    if types:  # none but 0
+    if types:  # all types are 0
         nodes += [node("kinds", "cast", "token_type_ids", dtype="float32"), node("bias", "unsqueeze", "kinds", axis=-1), node("x", "add", "embedded", "bias")]
     else:
         nodes += [node("x", "mul", "embedded", 1.0)]
@@ -43,7 +44,7 @@ def classifier(shape=("batch", "n"), dtype="int32", mask="int32", types=False, r
 
 
 def counter(shape, dims):
-    """The tokens themselves as they came: to see what a row is."""
+    """Returns the tokens unchanged, to show the rows."""
     kind = {"dtype": "int32", "shape": list(shape)}
     return {"inputs": {"input_ids": kind, "attention_mask": kind}, **({"dims": dims} if dims else {}),
             "nodes": [node("ids", "mul", "input_ids", 1), node("mask", "mul", "attention_mask", 1)], "outputs": ["ids", "mask"]}
@@ -94,7 +95,7 @@ class TextInput(TextInputTest):
         cls.put(repository, "single", counter(("n",), {"n": [1, 9]}), **parameters(text="sentence", tokens="input_ids", mask="attention_mask"))
 
     def rows(self, model, *items, **members):
-        """The outputs, as lists."""
+        """Returns the outputs as lists."""
         answer = self.ok(self.infer(model, document(texts(*items, **members)))).json
         return {output["name"]: output["data"] for output in answer["outputs"]}
 
@@ -102,7 +103,7 @@ class TextInput(TextInputTest):
         return ids + [0] * (length - len(ids)), [1] * len(ids) + [0] * (length - len(ids))
 
     def plain(self, *items):
-        """What the program itself makes of the tokens."""
+        """Returns the program's own results for the tokens."""
         length = max(len(TEXTS[item]) for item in items)
         rows = [self.padded(TEXTS[item], length) for item in items]
         ids, mask = (numbers(name, [len(items), length], [value for row in rows for value in row[i]], "INT32") for i, name in enumerate(("input_ids", "attention_mask")))
@@ -120,7 +121,7 @@ class TextInput(TextInputTest):
                 self.assertClose(self.plain(text), got)
                 self.assertGreater(max(got) - min(got), 0.01)
             self.assertClose(self.plain(*TEXTS), self.rows(f"mood.{device}", *TEXTS)["logits"])
-            # beside a longer one a text is what it is alone
+            # in a batch with a longer text, a text has the same result as alone
             self.assertClose(self.plain("Not good"), self.rows(f"mood.{device}", "badly caf\u00e9 \u6f22xyz", "Not good")["logits"][CLASSES:])
         self.assertClose(self.plain("Not good", ""), self.rows("wide", "Not good", "")["logits"])
 
@@ -145,21 +146,21 @@ class TextInput(TextInputTest):
         for _ in range(2):
             item = self.ok(self.infer("labels", asked)).json["outputs"][0]["data"][0].split(":")
             self.assertEqual([str(best), ("good", "bad", "none")[best]], item[1:])
-        # asked once more, it is answered from what is kept
+        # a repeated request is answered from the response cache
         self.assertEqual(1, self.ok(self.call("GET", V2 + "labels/stats")).json["model_stats"][0]["inference_stats"]["cache_hit"]["count"])
 
     def test_how_long_a_row_is(self):
         self.assertEqual({"ids": [2, 8, 4, 3], "mask": [1, 1, 1, 1]}, self.rows("single", "Not good", name="sentence", shape=[1]))
         self.assertEqual({"ids": [2, 8, 4, 3, 0, 0], "mask": [1, 1, 1, 1, 0, 0]}, self.rows("fixed", "Not good"))
-        self.assertEqual([2, 5, 7, 12, 13, 3], self.rows("fixed", "badly caf\u00e9 \u6f22xyz")["ids"])  # cut, as the file says
+        self.assertEqual([2, 5, 7, 12, 13, 3], self.rows("fixed", "badly caf\u00e9 \u6f22xyz")["ids"])  # truncated as the file says
         self.refused(400, self.infer("strict", document(texts("good", "badly caf\u00e9 \u6f22xyz"))), 'input "text", text 1: the text has over 6 tokens')
         self.assertEqual([2, 9, 9, 9, 9, 3], self.rows("strict", "film " * 4)["ids"])
-        self.assertEqual([2, 9, 9, 9, 9, 3, 0, 0], self.rows("fours", "film " * 4)["ids"])  # as the configuration says: in steps
+        self.assertEqual([2, 9, 9, 9, 9, 3, 0, 0], self.rows("fours", "film " * 4)["ids"])  # padded in steps as the configuration says
         self.assertEqual({"ids": [2, 8, 4, 3], "mask": [1, 1, 1, 1]}, self.rows("fours", "Not good"))
         self.assertEqual({"batch": [1, 8], "n": [4, 12, 4]}, self.ok(self.call("GET", V2 + "fours/config")).json["dims"])
 
     def test_batches(self):
-        """Texts of several lengths meet in one run where the file has them padded to a multiple, here on the left."""
+        """Texts of different lengths share a run if the file pads them to a multiple, here on the left."""
         asked = ("good", "not good", "very good film")
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             got = list(pool.map(lambda text: self.rows("eights", text), asked))
@@ -209,7 +210,7 @@ class TextInput(TextInputTest):
 
 
 class EveryAllocation(AllocationsFail, TextInputTest):
-    """Each allocation of a request of texts fails once: there is an answer that says so, and the next one is right."""
+    """Each allocation of a text request fails once: the request gets an error, and the next request is correct."""
 
     @classmethod
     def fill(cls, repository):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Keys and values in pages: each text is what it is alone, beside others, behind a prefix that was known, and after its pages were on the host."""
+"""Paged KV cache: each text is the same as alone, beside other texts, after a cached prefix, and after eviction of its
+pages."""
 
 import concurrent.futures
 import math
@@ -20,7 +21,7 @@ PAGE, PAGES, CONTEXT = 32, 12, 320
 
 
 def chain(chunk=48, rows=8, pages=PAGES, context=CONTEXT):
-    """The next letter is that of the sum of all tokens, times their places, which are read from pages alone."""
+    """The next letter is that of the sum of all tokens times their positions, read from the pages alone."""
     small = {"dtype": "int32", "shape": ["rows"]}
     return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": small, "slots": {"dtype": "int32", "shape": ["rows", "n"]},
                        "table": {"dtype": "int32", "shape": ["rows", "pages"]}},
@@ -36,7 +37,7 @@ def chain(chunk=48, rows=8, pages=PAGES, context=CONTEXT):
 
 
 def tell(prompt, count):
-    """What it writes on."""
+    """Returns the expected continuation."""
     tokens = [LETTERS.index(letter) for letter in prompt]
     while len(tokens) < len(prompt) + count:
         tokens.append(15 * sum((place + 1) % 26 * token for place, token in enumerate(tokens)) % 26)
@@ -44,7 +45,7 @@ def tell(prompt, count):
 
 
 def nothing(pages=PAGES):
-    """A state of which nothing may be read before it was written."""
+    """Returns a state that must not be read before it is written."""
     return safetensors({"seen": ("F32", [pages, PAGE], struct.pack("<f", math.nan) * (pages * PAGE))})
 
 
@@ -74,7 +75,7 @@ class PagesTest(TextTest):
 
 
 class Pages(PagesTest):
-    """Each page that is freed is filled with NaN."""
+    """Each freed page is filled with NaN."""
 
     @classmethod
     def start(cls):
@@ -106,23 +107,24 @@ class Pages(PagesTest):
         self.assertLess(runs, tokens)
 
     def reused(self, model, text, count):
-        """How many tokens of the prompt were not run again."""
+        """Returns the number of prompt tokens from the prefix cache."""
         before = self.server.metric("prefix_tokens_total")
         self.write(model, text, count)
         return self.server.metric("prefix_tokens_total") - before
 
     def test_known_prefix(self):
-        """Only new tokens run: of texts that go on, that part within a page, that are the same, and that go on with what was written."""
+        """Only new tokens run: for texts that continue a cached text, diverge within a page, repeat it, or continue generated
+        text."""
         begin = prompt(5, 200)
         ran = []
         for text in (begin, begin, begin + "abc", begin + tell(begin, 5)[:4] + "z" * 40, begin + tell(begin, 5)[:3], begin[:100] + "zz", "b" + begin[1:], begin[:32], begin[:33], begin[:1],
                      begin + tell(begin, 30), begin[:31] + "q" * 40, begin[:31] + "q" * 20 + "r"):
             known = max((len(os.path.commonprefix([text[:-1], other])) for other in ran), default=0)
             self.assertEqual(known, self.reused("large", text, 30), text)
-            ran.append((text + tell(text, 30))[:-1])  # the last one was written and not run
+            ran.append((text + tell(text, 30))[:-1])  # the last generated token did not run
 
     def test_cache_prompt(self):
-        """A request can have its whole prompt computed again."""
+        """A request can disable the prefix cache for its prompt."""
         begin = prompt(77, 90)
         self.write("large", begin, 3)
         for cached, known in ((True, 89), (False, 0), (None, 89)):
@@ -130,7 +132,7 @@ class Pages(PagesTest):
             self.assertEqual((tell(begin, 3), known, 90 - known), (answer["content"], answer["timings"]["cache_n"], answer["timings"]["prompt_n"]))
 
     def test_prefix_beyond_others(self):
-        """Of 2,000 tokens in the midst of 20 other conversations the new ones alone run."""
+        """Of a prompt of 2,000 tokens with a cached prefix, only the new tokens run, also after 20 other conversations."""
         begin = prompt(41, 2000)
         self.write("long", begin, 3)
         for i in range(20):
@@ -138,7 +140,8 @@ class Pages(PagesTest):
         self.assertEqual(2002, self.reused("long", begin + tell(begin, 3) + "xyz", 3))
 
     def test_copies_need_places(self):
-        """A text that begins within a page of another one is given a copy, also where the other page has to leave for it, or is on the host."""
+        """A text that diverges within a page of another text gets a copy of the page, also if the copy evicts the other page,
+        or if that page is on the host."""
         begin = prompt(63, 60)
         self.write("chain.opencl", begin, 2)
         self.at_once([lambda i=i: self.write("chain.opencl", begin + prompt(400 + i, 200), 50) for i in range(6)])
@@ -146,7 +149,8 @@ class Pages(PagesTest):
         self.assertGreaterEqual(self.reused("chain.opencl", begin + "zzz", 3), 60)
 
     def test_t13_freed_pages_are_never_read(self):
-        """Freed pages are NaN here (BEAMLINE_FAULT): a program without the conditions that pages.h asks for writes another text."""
+        """Freed pages are NaN (BEAMLINE_FAULT): a program without the masks that pages.h requires would generate another
+        text."""
         text = prompt(8, 40)
         self.write("large", text, 40)
         self.assertNotEqual(tell(text, 40), self.written("unmasked", text, max_tokens=40, ignore_eos=True))
@@ -156,7 +160,8 @@ class Pages(PagesTest):
         self.at_once([lambda: self.write("large", text, 60)] * 6)
 
     def test_others_need_the_places(self):
-        """Eight texts of ten pages each have twelve places: younger ones wait on the host, and kept pages leave first."""
+        """Eight texts of ten pages each with twelve pages: younger texts are evicted to the host, and cached pages are evicted
+        first."""
         moved = self.server.metric("text_pages_moved_out_total"), self.server.metric("text_pages_moved_in_total")
         self.at_once([lambda i=i: self.write("chain.opencl", prompt(200 + i, 150 + i), 150) for i in range(8)])
         self.assertGreater(self.server.metric("text_pages_moved_out_total"), moved[0])
@@ -168,16 +173,16 @@ class Pages(PagesTest):
         self.assertGreater(self.server.metric("prefix_tokens_total"), before)
 
     def turns(self, model):
-        """Of the device, in the last minute, for texts of the model."""
+        """Returns the number of device submissions for texts of the model in the last minute."""
         events = self.ok(self.call("GET", "/api/v1/trace?seconds=60")).json["traceEvents"]
         return sum(event["ph"] == "X" and event["tid"] < 10000 and model in event["name"] for event in events)
 
     def test_waiting_costs_no_turns(self):
-        """Texts without a place for their pages have turns again when another text frees some, and not between its runs."""
+        """Texts without room for their pages run again when another text frees pages, and do not submit work in between."""
         before = self.server.metric("text_runs_total")
         self.at_once([lambda i=i: self.write("waits", prompt(500 + i, 200), 60) for i in range(4)])
         runs = self.server.metric("text_runs_total") - before
-        self.assertGreater(runs, 120)  # no two have room beside each other
+        self.assertGreater(runs, 120)  # no two texts fit at the same time
         self.assertLess(self.turns("waits") - runs, 30)
 
     def test_t27_a_client_that_leaves_frees_its_pages(self):
@@ -187,11 +192,11 @@ class Pages(PagesTest):
         before = self.server.metric("generated_tokens_total")
         connection.close()
         self.wait_for("text_pages_used", 0)
-        self.assertLess(self.server.metric("generated_tokens_total"), before + 1000)  # it had not written all
+        self.assertLess(self.server.metric("generated_tokens_total"), before + 1000)  # generation was not complete
         self.write("long", prompt(9, 100), 40)
 
     def test_pages_count_once(self):
-        """They are charged with the program's state, of which texts that are written have parts."""
+        """Pages are charged with the program's state, of which the texts have parts."""
         held = self.server.metric("held_bytes")
         connection, reader = self.open("long", prompt(3, 100), max_tokens=1900, ignore_eos=True)
         self.read(reader, 3)
@@ -213,11 +218,11 @@ class Pages(PagesTest):
 
 
 class Others(PagesTest):
-    """Programs that have no such form, and one that reads pages of no text."""
+    """Programs without the form of a paged cache, and a program that reads pages of no text."""
 
     @classmethod
     def fill(cls, repository):
-        program = chain()  # reads all of the state: a program of a client has all of its pages
+        program = chain()  # reads the whole state: a client's program has all of its pages
         program["state"] = {"seen": {"dtype": "float32", "shape": [4096, PAGE]}}
         program["nodes"] = [node("flat", "reshape", "seen", shape=[4096 * PAGE]), node("most", "max", "flat"), node("none", "mul", "most", 0),
                             *(each | {"attrs": {"shape": [4096, PAGE]}} if each["id"] == "kept" else each for each in program["nodes"][1:]),
@@ -248,7 +253,7 @@ class Others(PagesTest):
 
 
 class Keys(KeyedCase):
-    """What one key wrote is not known to another, unless the model says so."""
+    """Cached prefixes of a key are invisible to other keys, unless the model shares them."""
 
     KEYS = {"one": ("infer",), "two": ("infer",), "root": ("admin,metrics",)}
 
@@ -270,7 +275,7 @@ class Keys(KeyedCase):
         cls.repository.remove()
 
     def known(self, key, model, text):
-        """How many tokens of it were."""
+        """Returns the number of cached tokens."""
         read = lambda: float(next(line for line in self.call("root", "GET", "/metrics").body.decode().splitlines() if line.startswith("beamline_prefix_tokens_total")).split()[1])
         before = read()
         answer = self.ok(self.call(key, "POST", f"{V2}{model}/generate", {"text_input": text, "max_tokens": 9, "ignore_eos": True, "exclude_input_in_output": True})).json

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Texts that are rows of one run: each writes what it writes alone, comes and goes between runs, and pays its part."""
+"""Continuous batching: texts as rows of one run; each is the same as alone, starts and ends between runs, and pays its
+share."""
 
 import concurrent.futures
 import pathlib
@@ -19,7 +20,8 @@ ROWS, CHUNK, PLACES, ENDLESS = 8, 3, 2000, 9000000
 
 
 def walker(rows=ROWS, chunk=CHUNK):
-    """The next letter is that of the sum of all tokens, of which the past keeps those before, and of the place of a run's first."""
+    """The next letter is that of the sum of all tokens, whose state has the earlier tokens, and of the position of the run's
+    first token."""
     return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": {"dtype": "int32", "shape": ["rows"]}, "past.sum": {"dtype": "int32", "shape": ["rows"]}},
             "dims": {"rows": [1, rows], "n": [1, chunk]},
             "nodes": [node("new", "sum", "tokens", axis=1), node("many", "cast", "new", dtype="int32"), node("all", "add", "past.sum", "many"),
@@ -28,7 +30,7 @@ def walker(rows=ROWS, chunk=CHUNK):
 
 
 def walk(prompt, count, chunk=CHUNK):
-    """What the walker writes on."""
+    """Returns the expected continuation of |walker|."""
     tokens, total, fed = [LETTERS.index(letter) for letter in prompt], 0, 0
     while len(tokens) < len(prompt) + count:
         piece = tokens[fed:fed + chunk]
@@ -39,7 +41,7 @@ def walk(prompt, count, chunk=CHUNK):
 
 
 def stepper():
-    """One token of each row, [rows], and the token that follows: the place of each and the sum of what was there."""
+    """Takes one token per row, [rows], and returns the next token: its position plus the sum in the state."""
     one = {"dtype": "int64", "shape": ["rows"]}
     return {"inputs": {"tokens": one, "position": one, "past_key_values.0.sum": {"dtype": "int64", "shape": ["rows", 2]}}, "dims": {"rows": [1, ROWS]},
             "nodes": [node("column", "reshape", "tokens", shape=["rows", 1]), node("present.0.sum", "add", "past_key_values.0.sum", "column"),
@@ -49,7 +51,7 @@ def stepper():
 
 
 def fragile():
-    """As the walker, but no logit is a number where the sum of a text's tokens is 7."""
+    """Like |walker|, but all logits are NaN if the sum of a text's tokens is 7."""
     walk = walker()
     walk["nodes"] += [node("bad", "equal", "present.sum", 7), node("nothing", "full", shape=[1], value="NaN"), node("factor", "where", "bad", "nothing", 1),
                       node("column", "reshape", "factor", shape=["rows", 1]), node("hurt", "mul", "logits", "column")]
@@ -57,7 +59,8 @@ def fragile():
 
 
 def recaller(mixed=False):
-    """The next letter is that of the sum of all tokens, times their places: the past has each at its place, six times over, and nothing elsewhere."""
+    """The next letter is that of the sum of all tokens times their positions: the state has each token at its position six
+    times, and zeros elsewhere."""
     shape, small = ["rows", 2, PLACES, 3], {"dtype": "int32", "shape": ["rows"]}
     inputs = {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": small, "past.seen": {"dtype": "int32", "shape": shape}}
     nodes = [node("tall", "reshape", "tokens", shape=["rows", 1, "n", 1]), node("six", "arange", stop=6, dtype="int32"), node("sixes", "reshape", "six", shape=[2, 1, 3]),
@@ -76,7 +79,7 @@ def recaller(mixed=False):
 
 
 def recall(prompt, count, mixed=False):
-    """What it writes on."""
+    """Returns the expected continuation of |recaller|."""
     tokens = [LETTERS.index(letter) for letter in prompt]
     total, plain = sum((place + 1) * token for place, token in enumerate(tokens)), sum(tokens)
     while len(tokens) < len(prompt) + count:
@@ -86,7 +89,7 @@ def recall(prompt, count, mixed=False):
 
 
 def roomy():
-    """As the walker, with a MiB of places for each text."""
+    """Like |walker|, with a MiB of positions per text."""
     walk = walker(rows=16)
     walk["inputs"]["past.much"] = {"dtype": "int32", "shape": ["rows", 1 << 18]}
     del walk["inputs"]["past.sum"]
@@ -96,7 +99,7 @@ def roomy():
 
 
 def heavy():
-    """As the walker, and a MiB for each text besides."""
+    """Like |walker|, with an additional MiB per text."""
     walk = walker(rows=16)
     walk["inputs"]["past.much"] = {"dtype": "float32", "shape": ["rows", 1 << 18]}
     walk["nodes"].append(node("present.much", "add", "past.much", 1))
@@ -104,7 +107,7 @@ def heavy():
 
 
 def whole():
-    """All tokens each time: the sum of a row, which of two texts of one length is not that of both."""
+    """Takes all tokens in each run: the sum of a row, which must not include other texts of the same length."""
     return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}}, "dims": {"rows": [1, ROWS], "n": [1, 64]},
             "nodes": [node("sum", "sum", "tokens", axis=1), node("letter", "mod", "sum", 26), *logits("letter")], "outputs": ["logits"]}
 
@@ -129,7 +132,7 @@ class Rows(TextTest):
         cls.held = cls.server.metric("held_bytes")
 
     def told(self, model, text, stream, **members):
-        """(text, reason, tokens) of one answer, or of its events."""
+        """Returns (text, reason, tokens) of one answer, or of its events."""
         if stream:
             events = self.events(model, text, **members)
             return "".join(event["text_output"] for event in events), events[-1]["finish_reason"], events[-1]["num_output_tokens"]
@@ -137,7 +140,7 @@ class Rows(TextTest):
         return answer["text_output"], answer["finish_reason"], answer["num_output_tokens"]
 
     def runs(self):
-        """Tokens and runs so far."""
+        """Returns the numbers of tokens and runs so far."""
         return self.server.metric("generated_tokens_total"), self.server.metric("text_runs_total")
 
     def at_once(self, calls):
@@ -152,7 +155,7 @@ class Rows(TextTest):
         self.assertEqual(ROWS, config["max_batch_size"])
 
     def test_the_same_together(self):
-        """Texts of different lengths, that end at different places, greedy and drawn, as one answer and as events."""
+        """Texts of different lengths with different ends, greedy and sampled, as one answer and as events."""
         wishes = []
         for i in range(2 * ROWS + 3):
             members = {"max_tokens": 3 + 17 * (i % 5), "ignore_eos": True}
@@ -185,7 +188,7 @@ class Rows(TextTest):
         self.assertLess(stats["execution_count"], stats["inference_count"])
 
     def test_places(self):
-        """There are so many tokens as there are places, where nobody says how many; and texts come and go while others stay."""
+        """By default a text has as many tokens as positions; texts start and end while others continue."""
         answer = self.ok(self.generate("recaller", "bcd", max_tokens=10 * PLACES, ignore_eos=True, exclude_input_in_output=True)).json
         self.assertEqual((recall("bcd", PLACES - 3), PLACES - 3), (answer["text_output"], answer["num_output_tokens"]))
         for model, mixed in (("recaller", False), ("mixed", True)):
@@ -196,7 +199,7 @@ class Rows(TextTest):
         self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
 
     def test_one_token_of_each(self):
-        """[rows]: each row is one token, and a model that chooses the next by itself."""
+        """[rows]: each row has one token, and the model chooses the next token itself."""
         def expected(prompt, count):
             tokens, total = [LETTERS.index(letter) for letter in prompt], 0
             for place in range(len(prompt) + count - 1):
@@ -208,7 +211,7 @@ class Rows(TextTest):
         self.assertEqual([expected(LETTERS[i] * (i + 1), 100) for i in range(6)], found)
 
     def test_without_memory(self):
-        """Texts of one length at a time are rows, others are not, and neither sees another."""
+        """Without state: texts of equal length share runs, other texts do not, and no text affects another."""
         def expected(prompt, count):
             tokens = [LETTERS.index(letter) for letter in prompt]
             for _ in range(count):
@@ -220,7 +223,7 @@ class Rows(TextTest):
             self.assertEqual([expected(prompt, 40) for prompt in prompts], found)
 
     def test_a_failure_is_one_texts_own(self):
-        """Also what is refused before it runs: those beside it write on."""
+        """A failed text, or a text that is refused before it runs, does not affect the texts in the same run."""
         def other(prompt):
             return self.written("fragile", prompt, max_tokens=300, ignore_eos=True)
         expected = {}
@@ -263,17 +266,17 @@ class Rows(TextTest):
         self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
 
     def test_t27_who_does_not_read_holds_up_nobody(self):
-        """What it has not read waits, and then so does the text; the others' goes on, and then its own does, where it was."""
+        """Unread events wait, and then the text waits; other texts continue, and later the text continues where it stopped."""
         begun = self.server.metric("generated_tokens_total")
         sock, reader = self.open("endless", "c", max_tokens=ENDLESS, ignore_eos=True)
         before, now = -1, begun
-        while now != before:  # nothing new in a while
+        while now != before:  # until nothing new was generated for a while
             others = self.at_once([lambda i=i: self.written("endless", LETTERS[i], max_tokens=1500, ignore_eos=True) for i in range(3)])
             self.assertEqual([walk(LETTERS[i], 1500) for i in range(3)], others)
             begun += 4500
             time.sleep(0.5)
             before, now = now, self.server.metric("generated_tokens_total") - begun
-        count = int(now - now % 1000) + 5000  # what waits, here and in the sockets, and more
+        count = int(now - now % 1000) + 5000  # buffered text, here and in the sockets, plus more
         expected = walk("c", count)
         for at in range(0, count, 1000):
             self.assertEqual(list(expected[at:at + 1000]), self.read(reader, 1000))
@@ -295,7 +298,7 @@ class Rows(TextTest):
                 self.refused(400, self.load("bad"), word)
 
     def test_requests_for_inferences_have_rows_too(self):
-        """What a text model is asked besides: rows are requests', and a text's tokens are no rows."""
+        """infer requests to a text model: requests are rows, but the tokens of a text are not."""
         inputs = [numbers("tokens", [1, 2], [1, 2], "INT32"), numbers("position", [1], [5], "INT32"), numbers("past.sum", [1], [10], "INT32")]
         answer = self.ok(self.infer("walker.opencl", document(*inputs)))
         outputs = {output["name"]: output["data"] for output in answer.json["outputs"]}
@@ -308,7 +311,7 @@ class Rows(TextTest):
 
 
 class Short(TextTest):
-    """A device that has no room for all rows: fewer run, and nobody's text fails."""
+    """A device without memory for all rows: fewer rows run at a time, and no text fails."""
 
     OPTIONS = ("--backends", "interp", "--device-memory", str(44 << 20), "--log-level", "warn")
 
@@ -326,7 +329,7 @@ class Short(TextTest):
 
 
 class Shared(KeyedCase):
-    """Keys whose texts are rows of the same runs pay for their rows."""
+    """Keys whose texts share runs pay for their rows."""
 
     KEYS = {"one": ("infer",), "five": ("infer",), "root": ("admin,metrics",)}
 
@@ -354,12 +357,12 @@ class Shared(KeyedCase):
         return float(re.search(rf"^beamline_{name} (\S+)$", text, re.M)[1])
 
     def work(self):
-        """What the requests of each key are for, as an administrator sees it."""
+        """Returns the purpose of each key's requests, as an administrator sees it."""
         keys = self.ok(self.call("root", "GET", "/api/v1/now")).json["devices"][0]["keys"]
         return {key["name"]: key["what"] for key in keys if key["what"]}
 
     def test_top_shows_the_texts_of_each(self):
-        """Of each key those that are rows of one run."""
+        """The current rows of one run are listed under their keys."""
         stop, want, seen, end = threading.Event(), {"one": ["model walker"], "five": ["model walker (5)"]}, {}, time.monotonic() + 60
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             writers = [pool.submit(self.write, "one", "b", stop, 400)] + [pool.submit(self.write, "five", letter, stop, 400) for letter in "cdefg"]
@@ -395,8 +398,8 @@ class Shared(KeyedCase):
         self.assertLess(runs, tokens / 2)
         used = {name: after[name] - before.get(name, 0) for name in ("one", "five")}
         print(f"device seconds {used} of {took:.2f}, {tokens / runs:.2f} rows a run", end=" ")
-        self.assertLess(sum(used.values()), took * 1.02)  # a second of the device is charged once
-        self.assertGreater(used["five"], 1.2 * used["one"])  # and to whom it was for
+        self.assertLess(sum(used.values()), took * 1.02)  # each device second is charged once
+        self.assertGreater(used["five"], 1.2 * used["one"])  # and to the key that used it
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Texts on a Vulkan device whose buffers the host does not see, as those of a GPU: pages are copied when their states grow, and move to the host and back."""
+"""Texts on a Vulkan device without host access to its buffers, like a GPU: pages are copied when their states grow, and move to
+the host and back."""
 
 import concurrent.futures
 import os
@@ -14,7 +15,7 @@ import test_text_pages
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class OnVulkan:
-    """Before a class of tests: where they say opencl:0, models are on vulkan:0."""
+    """A mixin before a test class: replaces opencl:0 by vulkan:0."""
 
     OPTIONS = ("--backends", "vulkan,interp")
 
@@ -40,7 +41,7 @@ class OpenAI(OnVulkan, test_openai.OpenAI):
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Imported(test_text_faults.Lost):
-    """A language model, whose states have few pages at first."""
+    """A language model whose states initially have few pages."""
 
     def start(self, *args, **env):
         super().start(*args, **env, **VULKAN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What texts remember waits on the host where the device has no memory for all of it: each writes what it writes alone."""
+"""States of texts are evicted to the host if the device is short of memory: each text is the same as alone."""
 
 import concurrent.futures
 import unittest
@@ -9,12 +9,12 @@ from test_devices import VULKAN, has_vulkan
 from test_text import LETTERS, TextTest, logits, node, parameters
 from test_text_rows import roomy, walk, walker
 
-N = 5 << 18  # elements that a text remembers: 5 MiB, of which two copies are there while it runs
+N = 5 << 18  # elements of a text's state, 5 MiB; two copies exist during a run
 TOKENS = 12
 
 
 def bulky():
-    """The next letter is that of a sum of all that is remembered, each element with a weight of its own, and all of them change."""
+    """The next letter is that of a weighted sum of the whole state, all of which changes in each step."""
     return {"inputs": {"tokens": {"dtype": "int32", "shape": [1, "n"]}, "past.much": {"dtype": "int32", "shape": [1, N]}}, "dims": {"n": [1, 3]},
             "nodes": [node("ramp", "arange", stop=N, dtype="int32"), node("new", "sum", "tokens", dtype="int32"), node("more", "mul", "past.much", 3),
                       node("each", "add", "more", "ramp"), node("present.much", "add", "each", "new"), node("weighed", "mul", "present.much", "ramp"),
@@ -55,7 +55,7 @@ class Waits(TextTest):
         self.assertEqual([0], moved)
 
     def test_texts_take_turns(self):
-        """Two have no room beside each other while one runs."""
+        """Two texts do not fit at the same time while one runs."""
         wishes = [("bulky", letter) for letter in LETTERS[1:6]]
         before = self.moved()
         alone = [self.write(*wish) for wish in wishes]
@@ -68,7 +68,7 @@ class Waits(TextTest):
         self.ended()
 
     def test_rows_take_turns(self):
-        """Of memories that several texts share, and some of whose rows are wanted."""
+        """Eviction of states that several texts share, while some of their rows are needed."""
         before = self.moved()
         bulk = [("bulky", letter) for letter in LETTERS[1:4]]
         alone = [self.write(*wish) for wish in bulk]

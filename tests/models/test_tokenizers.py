@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tokenizers beside those of Hugging Face's library, from PyPI: the same ids, and the same text again, of the same files."""
+"""Tokenizers compared with Hugging Face's library from PyPI: equal ids and decoded texts for the same files."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ def ask(file, lines):
 
 
 def says(text):
-    """The bytes of a token that are no characters are told one by one, by whoever reads them."""
+    """Decodes bytes in hexadecimal; bytes that are not UTF-8 become replacement characters."""
     return bytes.fromhex(text).decode(errors="replace")
 
 

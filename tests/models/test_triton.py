@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The client of Triton, from PyPI: its calls with threads and with asyncio, in an environment of its own."""
+"""The client of Triton from PyPI: its calls with threads and with asyncio, in a separate virtual environment."""
 
 import subprocess
 import unittest

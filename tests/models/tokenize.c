@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenize FILE: a tokenizer.json or a GGUF file, and lines to answer, each with a line: "encode HEX" with ids, "decode ID..."
- * with bytes in hexadecimal, "piece ID" with its bytes within a text, "marks" with what the tokenizer knows of its tokens;
- * "error: TEXT" where it cannot be.  "options ADD PARSE" has no answer: are tokens put around the texts that follow, and are
- * marks in them tokens?  For test_tokenizers.py. */
+/* tokenize FILE: loads a tokenizer.json or a GGUF file and answers each input line with a line: "encode HEX" with ids, "decode
+ * ID..." with bytes in hexadecimal, "piece ID" with its bytes within a text, "marks" with the special tokens; "error: TEXT"
+ * after a failure.  "options ADD PARSE" sets the options of later lines and has no answer: whether tokens are added around
+ * texts, and whether the texts of special tokens become tokens.  For test_tokenizers.py. */
 #include "engine/base/clock.h"
 #include "proto/gguf/vocab.h"
 
@@ -26,7 +26,7 @@ static char *read_file(const char *path, size_t *len)
     return data;
 }
 
-enum { LONG = 100000 }; /* bytes: the time of such a text goes to stderr */
+enum { LONG = 100000 }; /* bytes; the time of a longer text goes to stderr */
 
 static bl_encode_options options = {.add_special = true, .parse_special = true};
 
@@ -87,7 +87,7 @@ static void tell_piece(const bl_tokenizer *tokenizer, int32_t id)
     printf("\n");
 }
 
-/* The time it took goes to stderr. */
+/* Reads a tokenizer and prints the time to stderr. */
 static bl_status read_tokenizer(bl_span file, bl_tokenizer **out, bl_err *err)
 {
     int64_t begin = bl_clock_ns();

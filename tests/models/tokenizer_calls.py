@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Tokenizers of the library itself, trained on the texts here, and what they make of many others: for test_tokenizers.py, in an environment of its own.
+"""Train tokenizers with Hugging Face's library and encode many texts, for test_tokenizers.py in a separate virtual environment.
 
-    tokenizer_calls.py FOLDER SEED COUNT    writes NAME.json, a tokenizer, and NAME.cases, [text, ids or null, text again] of each text
+tokenizer_calls.py FOLDER SEED COUNT    writes NAME.json, a tokenizer, and NAME.cases: [text, ids or null, decoded text] of each
+text
 """
 import io
 import json
@@ -54,7 +55,7 @@ def piece(rnd):
 
 
 def whole(text):
-    """Less what came to Unicode, or to another class there, after the library's tables, which are of several versions."""
+    """Removes characters whose Unicode class changed after the library's tables, which are of several versions."""
     old = unicodedata.ucd_3_2_0.category
     return "".join(c for c in text if c in TEXTS_AND_ODD or (old(c) != "Cn" and old(c) == unicodedata.category(c)))
 
@@ -76,7 +77,7 @@ def strings(seed, count, special):
 # ---- tokenizers
 
 def charsmap():
-    """SentencePiece's own map of characters (nmt_nfkc), out of a model that it trains."""
+    """Returns SentencePiece's character map nmt_nfkc, from a model that SentencePiece trains."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXTS), model_writer=model, vocab_size=700, hard_vocab_limit=False, minloglevel=2)
 
@@ -112,7 +113,7 @@ def wordpiece(normalizer, pre_tokenizer, decoder, post=None, prefix="##", **mode
     made.normalizer, made.pre_tokenizer = normalizer, pre_tokenizer
     made.train_from_iterator(TEXTS * 2, trainers.WordPieceTrainer(vocab_size=900, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], continuing_subword_prefix=prefix,
                                                                   show_progress=False))
-    if model:  # the trainer makes a model of its own
+    if model:  # the trainer builds its own model
         state = json.loads(made.to_str())
         state["model"].update(model)
         made = Tokenizer.from_str(json.dumps(state))
@@ -151,7 +152,7 @@ def bpe(normalizer, pre_tokenizer, decoder):
 
 
 def raw(normalizer, pre_tokenizer=None):
-    """Each byte of what the steps give is a token, and pieces begin with a mark."""
+    """A tokenizer in which each byte after the steps is a token, and pieces begin with a mark."""
     vocab = [("<unk>", 0.0), *((f"<0x{value:02X}>", -1.0) for value in range(256))]
     made = Tokenizer(models.Unigram(vocab, 0, True))
     if normalizer is not None:
@@ -215,7 +216,7 @@ def all_of_them():
 
 
 def points():
-    """Every character, some at a time, where nothing joins them."""
+    """Yields all characters in groups, with separators that prevent joins."""
     every = [chr(point) for point in range(1, 0x110000) if not 0xd800 <= point < 0xe000]
     every = whole("".join(every))
     return ["".join("x" + c for c in every[at:at + 48]) for at in range(0, len(every), 48)]

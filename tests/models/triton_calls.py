@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run by test_triton.py in an environment with tritonclient: calls of a user, and what they give, on the server at argv[1]."""
+"""Calls of tritonclient with their expected results, on the server at argv[1]; test_triton.py runs this script."""
 
 import asyncio
 import sys
