@@ -44,6 +44,11 @@ const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node 
     return build_loop_make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
 }
 
+const bl_node *bl_range_like(bl_ir *ir, const bl_node *range, bl_axis_kind kind, const bl_node *extent)
+{
+    return bl_range(ir, (int)range->arg, kind, extent);
+}
+
 /* Check the |n| operands of an access and the gate behind them, which may be NULL. Returns POISON for a bad access, else
  * NULL. */
 static const bl_node *build_loop_check_access(bl_ir *ir, const char *what, uint32_t n, const bl_node *const *src)

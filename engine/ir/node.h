@@ -203,7 +203,9 @@ const bl_node *bl_local(bl_ir *ir, int number, bl_dtype dtype, int64_t elements)
 enum {
     BL_LOCAL_ELEMENTS = 32
 }; /* bits of the number in |arg|; the bits above hold the number of elements, which is 0 for a bl_param */
+/* |number| comes from bl_axis_pack (axis_number.h). */
 const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent);
+const bl_node *bl_range_like(bl_ir *ir, const bl_node *range, bl_axis_kind kind, const bl_node *extent); /* the same number */
 const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate);
 const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate);
 /* Fold |values|, all of one dtype, one after the other, over all |ranges|. */

@@ -5,6 +5,7 @@
  * computed in each. Needs: no TILE or VECTOR. Leaves: a linear kernel. Recursion is as deep as the expression, which the
  * scheduler limits. */
 #include "engine/ir/affine.h"
+#include "engine/ir/axis_number.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/matrix_unit.h"
 #include "engine/ir/verify.h"
@@ -95,7 +96,7 @@ void emit_close_loops(build *b, scope *inner, const scope *outer)
 void emit_insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first)
 {
     int at = n;
-    for (; at > 0 && (largest_first ? list[at - 1]->arg < range->arg : list[at - 1]->arg > range->arg); at--)
+    for (; at > 0 && (largest_first ? bl_axis_precedes(list[at - 1], range) : bl_axis_precedes(range, list[at - 1])); at--)
         list[at] = list[at - 1];
     list[at] = range;
 }

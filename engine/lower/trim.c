@@ -171,7 +171,7 @@ static const bl_node *trim_trim(bl_ir *ir, const bl_nodes *below, const bl_node 
         ranges[i] = range;
         if (range->sub != BL_AXIS_REDUCE || !bound_loop(ir, reduce, range, &all, &used, &first, &end))
             continue;
-        ranges[i] = bl_range(ir, (int)range->arg, BL_AXIS_REDUCE, bl_sub(ir, end, first));
+        ranges[i] = bl_range_like(ir, range, BL_AXIS_REDUCE, bl_sub(ir, end, first));
         from[nmoved] = range;
         to[nmoved++] = bl_add(ir, first, ranges[i]);
     }

@@ -123,7 +123,7 @@ static const bl_node *innermost_of(const bl_node *reduce)
     const bl_node *innermost = reduce->src[reduce->arg];
 
     for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
-        innermost = reduce->src[i]->arg > innermost->arg ? reduce->src[i] : innermost;
+        innermost = bl_axis_precedes(innermost, reduce->src[i]) ? reduce->src[i] : innermost;
     return innermost;
 }
 

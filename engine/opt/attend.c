@@ -51,7 +51,7 @@ static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
 
 static bool attend_apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
 {
-    int axis = facts_axis_numbered(tune, range->arg); /* the outer part of a split keeps the number */
+    int axis = facts_outer_part(tune, range); /* the outer part of a split keeps the number */
     return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 

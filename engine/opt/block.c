@@ -5,11 +5,12 @@
 #include "engine/ir/stage.h"
 #include "engine/opt/opt_internal.h"
 
+#include <limits.h>
+
 enum {
     LINE = 64, /* bytes: a row is rounded up to whole cache lines, so that the lanes of all rows are aligned alike */
     SAME_SET =
         4096, /* bytes: rows at multiples of this distance share few sets of a first-level cache, so each gets a line more */
-    LEVELS_APART = 64 /* distance between the numbers of the reductions of rows and of the reductions of the product */
 };
 
 bool tune_holds_stage(bl_tune *tune, const bl_node *range)
@@ -87,17 +88,16 @@ static bool reduces(bl_tune *tune, const bl_node *stage)
  * column.  Otherwise the loop is outermost, and the contiguous axis is innermost. */
 static const bl_node *row_range(bl_tune *tune, const bl_node *stage, const bl_node *row)
 {
-    int64_t first = INT64_MAX, last = 0;
+    int first = INT_MAX, last = 0; /* origins */
+    bool innermost = (int64_t)stage->nsrc == stage->arg || reduces(tune, stage);
 
     for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc; i++) {
-        first = stage->src[i]->arg < first ? stage->src[i]->arg : first;
-        last = stage->src[i]->arg > last ? stage->src[i]->arg : last;
+        first = bl_axis_origin(stage->src[i]) < first ? bl_axis_origin(stage->src[i]) : first;
+        last = bl_axis_origin(stage->src[i]) > last ? bl_axis_origin(stage->src[i]) : last;
     }
-    for (int i = 0; (int64_t)stage->nsrc == stage->arg && i < tune->naxes; i++)
-        last = tune->axis[i].range->arg > last ? tune->axis[i].range->arg : last; /* a loop after all others */
-    first = ((first >> PART_BITS) - 1) << PART_BITS;
-    last = ((last >> PART_BITS) + 1) << PART_BITS;
-    return bl_range(tune->ir, (int)((int64_t)stage->nsrc == stage->arg || reduces(tune, stage) ? last : first), BL_AXIS_LOOP,
+    for (int i = 0; (int64_t)stage->nsrc == stage->arg && i < tune->naxes; i++) /* a loop after all others */
+        last = bl_axis_origin(tune->axis[i].range) > last ? bl_axis_origin(tune->axis[i].range) : last;
+    return bl_range(tune->ir, bl_axis_pack((bl_axis_number){.slot = innermost ? last + 1 : first - 1}), BL_AXIS_LOOP,
                     row->src[0]);
 }
 
@@ -206,8 +206,9 @@ static const bl_node *part_reduction(void *arg, const bl_node *node, const bl_no
     if (!is_of_rows(p->tune, &p->below, node))
         return made;
     while ((range = shared_range(p->tune, &p->below, made)) != NULL) {
-        const bl_node *own =
-            bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
+        bl_axis_number apart = bl_axis_unpack(range);
+        apart.level += BL_LEVELS_OF_ROWS;
+        const bl_node *own = bl_range(ir, bl_axis_pack(apart), BL_AXIS_REDUCE, range->src[0]);
         made = tune_replace(ir, made, range, own, 1, &own);
     }
     return block_staged(ir, made, number);

@@ -225,7 +225,7 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
     gate = bl_gate_without(ir, bl_substitute(ir, load->src[2], to), &row); /* once more: |to| has the numbers of buffers now */
     value = bl_substitute(ir, load, to);
     value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
-    at = bl_add(ir, bl_range(ir, (int)loop->arg, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
+    at = bl_add(ir, bl_range_like(ir, loop, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
     stores[n++] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_replace(ir, index, loop, at),
                            bl_replace(ir, value, loop, at), NULL);
     for (int64_t edge = 0; edge < extent; edge++) {
@@ -255,7 +255,7 @@ bool move_edges(bl_tune *tune, int operand, int64_t amount)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     naxes = find_axes(ir, all, n, axis, &to);
     for (int i = 0; i < naxes; i++) {
-        const bl_node *loop = bl_range(ir, i, BL_AXIS_LOOP, axis[i].extent);
+        const bl_node *loop = bl_range(ir, bl_loop_pack(BL_LEVEL_OUTPUTS, i), BL_AXIS_LOOP, axis[i].extent);
         bl_ptrmap_put(&to, all[axis[i].lead].range, loop);
         inner = bl_add(ir, bl_mul(ir, inner, axis[i].extent), loop);
         outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
@@ -350,7 +350,7 @@ static bool write_operand(bl_tune *tune, const bl_target *target, const access *
 
 bool edges_of_windows(facts *f, const bl_target *target)
 {
-    return f->main != NULL && !target->groups && f->focus == 0 &&
+    return f->main != NULL && !target->groups && f->focus == NULL &&
            !bl_reads_over_and_over(&f->tune->free, f->main, WINDOWS_TO_WRITE, false);
 }
 

@@ -26,11 +26,21 @@ bool facts_all_contiguous(facts *f, const bl_node *range)
     return any;
 }
 
-int facts_axis_numbered(const bl_tune *tune, int64_t number)
+int facts_outer_part(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg == number)
+        if (bl_axis_same(tune->axis[i].range, range))
             return i;
+    }
+    return -1;
+}
+
+int facts_inner_part(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *part = tune->axis[i].range;
+        if (bl_axis_origin(part) == bl_axis_origin(range) && bl_axis_unpack(part).part > bl_axis_unpack(range).part + 1)
+            return i; /* + 1 is bl_axis_rest */
     }
     return -1;
 }
@@ -132,7 +142,7 @@ static uint64_t tiled_set(facts *f, uint64_t free)
     return free;
 }
 
-void facts_focus(facts *f, bl_tune *tune, int64_t focus)
+void facts_focus(facts *f, bl_tune *tune, const bl_node *focus)
 {
     facts all;
 
@@ -143,7 +153,7 @@ void facts_focus(facts *f, bl_tune *tune, int64_t focus)
     f->naccesses = 0;
     for (size_t i = 0; i < f->below.count; i++) {
         const bl_node *node = f->below.at[i];
-        if (node->op != BL_OP_REDUCE || node->src[node->arg]->arg >> PART_BITS != focus >> PART_BITS)
+        if (node->op != BL_OP_REDUCE || bl_axis_origin(node->src[node->arg]) != bl_axis_origin(focus))
             continue;
         accesses_below(f, node);
         f->main = node;
@@ -159,7 +169,7 @@ void facts_focus(facts *f, bl_tune *tune, int64_t focus)
 void facts_again(facts *f, const facts *before)
 {
     bl_tune *tune = before->tune;
-    if (before->focus != 0)
+    if (before->focus != NULL)
         facts_focus(f, tune, before->focus);
     else
         facts_init(f, tune);
@@ -217,7 +227,7 @@ int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b)
 
 bool facts_may_tile(const facts *f, const bl_axis *axis)
 {
-    if (f->focus != 0)
+    if (f->focus != NULL)
         return (f->outputs & bl_free_bit(&f->tune->free, axis->range)) != 0;
     return axis->output && axis->outer;
 }

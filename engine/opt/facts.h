@@ -20,15 +20,15 @@ typedef struct facts {
     bl_nodes below;
     int naccesses;
     access access[MOST_ACCESSES];
-    int64_t focus;       /* in a nest with stages: the facts are about the reductions over the RANGE of this number; else 0 */
-    const bl_node *main; /* the reduction with the most operand reuse, or NULL */
-    uint64_t outputs;    /* the set of output axes; with a focus, of those that a tile may have */
-    int64_t total;       /* iterations of the whole nest */
+    const bl_node *focus; /* in a nest with stages: the facts are about the reductions over parts of this axis; else NULL */
+    const bl_node *main;  /* the reduction with the most operand reuse, or NULL */
+    uint64_t outputs;     /* the set of output axes; with a focus, of those that a tile may have */
+    int64_t total;        /* iterations of the whole nest */
 } facts;
 
 void facts_init(facts *f, bl_tune *tune);
-/* The facts about one product of a nest with stages: the reductions over the axis with number |focus|, and its parts. */
-void facts_focus(facts *f, bl_tune *tune, int64_t focus);
+/* The facts about one product of a nest with stages: the reductions over the axis |focus|, and its parts. */
+void facts_focus(facts *f, bl_tune *tune, const bl_node *focus);
 /* The same facts again, after a move. */
 void facts_again(facts *f, const facts *before);
 /* The nest as it was at |start|, and its facts. */
@@ -50,8 +50,10 @@ int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
 /* Are all accesses that depend on |range| contiguous along it? */
 bool facts_all_contiguous(facts *f, const bl_node *range);
 int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its position, or -1 */
-/* The axis whose RANGE has this number, which the outer part of a split keeps; or -1. */
-int facts_axis_numbered(const bl_tune *tune, int64_t number);
+/* The position of |range|, or of its outer part after splits; -1 if no part has iterations left. */
+int facts_outer_part(const bl_tune *tune, const bl_node *range);
+/* The position of the inner part after a split of |range|: the next part that is no remainder. -1 if there is none. */
+int facts_inner_part(const bl_tune *tune, const bl_node *range);
 /* Bytes of the widest element among the values that depend on an axis: the elements of its lanes. */
 size_t facts_widest(const facts *f, const bl_node *range);
 

@@ -81,11 +81,11 @@ static bool gpu_share_reduction(facts *f, const bl_target *target)
     }
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
-        int64_t number = axis->range->arg;
+        const bl_node *range = axis->range;
         if (axis->output || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < SHARED_FROM)
             continue;
         split_shared_sum(tune, target, i);
-        while (tune->axis[i].range->arg != number) /* skip the axis of the parts */
+        while (!bl_axis_same(tune->axis[i].range, range)) /* skip the axis of the parts */
             i++;
         for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
             if (bl_extent_of(tune->axis[i].range) % part == 0)
@@ -129,19 +129,12 @@ static int last_reduction(const bl_tune *tune, int64_t least)
 /* Share a reduction among |items| work-items. If |items| does not divide the extent, each work-item folds the remainder. */
 static bool group_reduction(bl_tune *tune, int axis, int64_t items)
 {
-    int64_t number = tune->axis[axis].range->arg;
-    int origin = bl_axis_origin(tune->axis[axis].range);
+    const bl_node *range = tune->axis[axis].range;
 
-    if (bl_extent_of(tune->axis[axis].range) % items == 0)
+    if (bl_extent_of(range) % items == 0)
         return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, items});
-    if (!bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}))
-        return false;
-    for (int i = 0; i < tune->naxes; i++) { /* + 1 is the remainder */
-        const bl_node *range = tune->axis[i].range;
-        if (bl_axis_origin(range) == origin && range->arg > number + 1 && bl_extent_of(range) == items)
-            return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, items});
-    }
-    return false;
+    return bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}) &&
+           facts_apply(tune, BL_MOVE_LOCAL, facts_inner_part(tune, range), items);
 }
 
 /* Distribute all inner loops over outputs among the work-items. */
@@ -201,7 +194,8 @@ static int64_t whole_lanes(facts *f, const bl_target *target, const bl_node *ran
 static void widen_outputs(facts *f, const bl_target *target, int64_t items)
 {
     bl_tune *tune = f->tune;
-    int64_t number[BL_MAX_AXES], lanes[BL_MAX_AXES];
+    const bl_node *range[BL_MAX_AXES];
+    int64_t lanes[BL_MAX_AXES];
     int n = 0;
 
     for (int i = 0; i < tune->naxes; i++) {
@@ -209,11 +203,11 @@ static void widen_outputs(facts *f, const bl_target *target, int64_t items)
         int64_t most = axis->output && !axis->outer ? whole_lanes(f, target, axis->range) : 1;
         if (most < 2 || bl_extent_of(axis->range) < most * items)
             continue;
-        number[n] = axis->range->arg;
+        range[n] = axis->range;
         lanes[n++] = most;
     }
     for (int i = 0; i < n; i++)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number[i]), lanes[i]});
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_outer_part(tune, range[i]), lanes[i]});
 }
 
 /* Reductions along contiguous rows: neighbouring work-items read neighbouring elements, and a group has a few rows. */
@@ -223,7 +217,7 @@ static bool share_rows(facts *f, const bl_target *target)
     const tune_mark start = tune_keep(tune);
     const facts before = *f;
     int axis = last_reduction(tune, target->subgroup), row = -1;
-    int64_t items = target->subgroup, rows = facts_groups(tune, NULL, NULL), lanes = 1, extent = 0, number = 0;
+    int64_t items = target->subgroup, rows = facts_groups(tune, NULL, NULL), lanes = 1, extent = 0;
     int64_t most = SHARED_ITEMS < (int64_t)target->max_local ? SHARED_ITEMS : (int64_t)target->max_local;
     const bl_node *range = axis < 0 ? NULL : tune->axis[axis].range;
     bool good = axis >= 0 && f->main == NULL && is_read_along(f, range, range);
@@ -231,15 +225,14 @@ static bool share_rows(facts *f, const bl_target *target)
     if (!good || rows < (int64_t)target->units)
         return false;
     extent = bl_extent_of(range);
-    number = range->arg;
     lanes = whole_lanes(f, target, range);
     while (2 * items * (2 * lanes > TURNS_OF_ITEM ? 2 * lanes : TURNS_OF_ITEM) <= extent && 2 * items <= most &&
            extent % (2 * items) == 0)
         items *= 2;
     widen_outputs(f, target, items);
     if (lanes > 1 && extent % (lanes * items) == 0) /* neighbouring elements in registers, loaded at once */
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, facts_axis_numbered(tune, number), lanes});
-    good = group_reduction(tune, facts_axis_numbered(tune, number), items) && deal_outputs(tune, items);
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, facts_outer_part(tune, range), lanes});
+    good = group_reduction(tune, facts_outer_part(tune, range), items) && deal_outputs(tune, items);
     for (int i = 0; i < tune->naxes; i++)
         row = tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_extent_of(tune->axis[i].range) > 1 ? i : row;
     if (good && row >= 0 && most / items > 1 && rows / (most / items) >= (int64_t)target->units)
@@ -274,7 +267,8 @@ static bool gpu_share_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     int axis = last_reduction(tune, 2 * ITEMS_OF_COLUMN), column = contiguous_axis(f, true);
-    int64_t outputs = facts_groups(tune, NULL, NULL), lanes = 1, wide = 1, over = 0, number = 0;
+    int64_t outputs = facts_groups(tune, NULL, NULL), lanes = 1, wide = 1;
+    const bl_node *over = NULL, *along = NULL;
 
     if (axis < 0 || column < 0 || f->main != NULL || outputs >= (int64_t)target->units * SATURATED ||
         !is_read_along(f, tune->axis[axis].range, tune->axis[column].range))
@@ -286,13 +280,13 @@ static bool gpu_share_columns(facts *f, const bl_target *target)
     lanes = whole_lanes(f, target, tune->axis[column].range);
     lanes = bl_extent_of(tune->axis[column].range) >= lanes * (int64_t)target->subgroup ? lanes : 1;
     wide = facts_part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
-    over = tune->axis[axis].range->arg;
-    number = tune->axis[column].range->arg;
+    over = tune->axis[axis].range;
+    along = tune->axis[column].range;
     gpu_split_columns(tune, target, axis, outputs / (lanes * wide), outputs);
     if (lanes > 1)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number), lanes});
-    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_numbered(tune, number), wide});
-    (void)group_reduction(tune, facts_axis_numbered(tune, over), ITEMS_OF_COLUMN);
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_outer_part(tune, along), lanes});
+    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_outer_part(tune, along), wide});
+    (void)group_reduction(tune, facts_outer_part(tune, over), ITEMS_OF_COLUMN);
     return true;
 }
 
@@ -306,6 +300,7 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
+        const bl_node *row = axis->range;
         bool along = false;
         if (!axis->output || !axis->outer || axis->range == columns || bl_extent_of(axis->range) < ROWS_OF_ITEMS ||
             !bl_is_fixed(axis->range))
@@ -317,7 +312,7 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
             continue;
         (void)bl_tune_apply(tune,
                             (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), facts_part_of(columns, target->subgroup)});
-        i = facts_axis_numbered(tune, axis->range->arg);
+        i = facts_outer_part(tune, row);
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, facts_part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
         return true;
     }
@@ -388,7 +383,7 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     lanes = target->groups == BL_GROUP_SERIAL ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
     if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
-        axis = facts_axis_numbered(tune, columns->arg);
+        axis = facts_outer_part(tune, columns);
     if (target->groups != BL_GROUP_SERIAL)
         items = plain_items(tune, target);
     if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)

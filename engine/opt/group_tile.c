@@ -284,16 +284,6 @@ static bool choose_parts(facts *f, const bl_target *target, form *out)
 
 /* ---- the reduction */
 
-/* The inner part of a split reduction, after the outer part and the remainder. */
-static int inner_part(const bl_tune *tune, const bl_node *range)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg > range->arg + 1)
-            return i;
-    }
-    return -1;
-}
-
 /* The number of iterations of a loop of |extent| per copy, if each contains |turns| inner iterations and a copy has at most
  * |most|: a divisor of the extent, a multiple of the vector width if possible. 0 if there is none. */
 static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
@@ -331,8 +321,8 @@ static void group_tile_split_reduction(facts *f, int64_t most, const bl_node **t
         *turn = loops[n - 1];
     if (n > 0 && turns < SHORT_COPY && bl_is_fixed(*turn) &&
         facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), copied_turns(bl_extent_of(*turn), turns, most))) {
-        innermost = innermost == NULL ? tune->axis[inner_part(tune, *turn)].range : innermost;
-        *turn = tune->axis[facts_axis_numbered(tune, (*turn)->arg)].range;
+        innermost = innermost == NULL ? tune->axis[facts_inner_part(tune, *turn)].range : innermost;
+        *turn = tune->axis[facts_outer_part(tune, *turn)].range;
     }
     extent = innermost == NULL ? 0 : bl_extent_of(innermost);
     if (extent > 1)
@@ -353,7 +343,8 @@ static int64_t copy_of(facts *f, const bl_target *target, const bl_node *load, c
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        bool within = !axis->output && (turn == NULL || axis->range->arg > turn->arg) && bl_depends(tune, load, axis->range);
+        bool within =
+            !axis->output && (turn == NULL || bl_axis_precedes(turn, axis->range)) && bl_depends(tune, load, axis->range);
         bool contiguous = facts_contiguity(f, load, axis->range) == 1;
         how.loops += within && axis->range->sub == BL_AXIS_REDUCE;
         down = down || (within && contiguous);
@@ -398,12 +389,12 @@ bool group_nest(facts *f, const bl_target *target)
     if (good) {
         int64_t most = most_turns(&t, target);
         (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.column->arg), t.wide);
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.column->arg), t.columns);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.column), t.wide);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_outer_part(tune, t.column), t.columns);
         if (t.many > 1)
             (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_of(tune, t.more), t.many);
         (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row), t.rows);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row->arg), t.high);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.row), t.high);
         facts_again(f, &before);
         good = f->main != NULL;
         if (good)

@@ -51,10 +51,10 @@ static int output_loops(bl_tune *tune, const bl_node *fold, const bl_node **loop
 
 int tune_new_number(const bl_tune *tune, int which)
 {
-    int64_t last = FIRST_REDUCE;
+    int last = BL_LEVEL_SUMS * BL_AXIS_SLOTS;
     for (int i = 0; i < tune->naxes; i++)
-        last = tune->axis[i].range->arg > last ? tune->axis[i].range->arg : last;
-    return (int)(((last >> PART_BITS) + 1 + which) << PART_BITS);
+        last = bl_axis_origin(tune->axis[i].range) > last ? bl_axis_origin(tune->axis[i].range) : last;
+    return bl_axis_pack((bl_axis_number){.slot = last + 1 + which});
 }
 
 /* The index of the sum of one iteration of the loops. */

@@ -86,7 +86,7 @@ static int64_t gate_turns(bl_tune *tune, const bl_node *node, uint64_t loops)
         return 0;
     for (int i = 0; i < tune->free.nranges; i++) {
         const bl_node *range = tune->free.range[i];
-        bool around = (loops >> i & 1) != 0 && range->arg < FIRST_REDUCE;
+        bool around = (loops >> i & 1) != 0 && bl_axis_is_output(range);
         bool here = around || ((asked >> i & 1) != 0 && range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOCAL);
         if (here && !bl_i64_mul(turns, bl_extent_of(range), &turns))
             return INT64_MAX;
@@ -149,7 +149,7 @@ static int grid_axes(const bl_tune *tune, int *axis)
         int at = n;
         if (tune->axis[i].range->sub != BL_AXIS_GLOBAL)
             continue;
-        for (; at > 0 && tune->axis[axis[at - 1]].range->arg < tune->axis[i].range->arg; at--)
+        for (; at > 0 && bl_axis_precedes(tune->axis[axis[at - 1]].range, tune->axis[i].range); at--)
             axis[at] = axis[at - 1];
         axis[at] = i;
         n++;

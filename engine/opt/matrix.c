@@ -14,14 +14,14 @@
 
 enum {
     MOST_ITEM_AXES = 3,
-    OWN_BASE = BL_MAX_DIMS - 1, /* new axes are parts of this axis, which the nest must not have */
-    TURN = OWN_BASE << PART_BITS,
-    LANE = TURN + 4000,
-    EMPTY_ROWS = TURN + 4001,
-    ITEM = TURN + 4032, /* the largest number of an axis of work-items: the fastest dimension of the group */
-    LANES_OF_ITEM = 4,  /* elements per access of a work-item, if the scope has several: 16 bytes */
-    MOST_UNROLLED = 8,  /* iterations that are unrolled */
-    PRODUCTS = 3        /* of halves: high * high, high * low, low * high.  Low * low is smaller than the rounding error. */
+    OWN_SLOT = BL_AXIS_SLOTS - 1, /* new axes are parts of this axis, which the nest must not have: */
+    TURN = 0,
+    LANE = 4000,
+    EMPTY_ROWS = 4001,
+    ITEM = 4032,       /* the largest number of an axis of work-items: the fastest dimension of the group */
+    LANES_OF_ITEM = 4, /* elements per access of a work-item, if the scope has several: 16 bytes */
+    MOST_UNROLLED = 8, /* iterations that are unrolled */
+    PRODUCTS = 3       /* of halves: high * high, high * low, low * high.  Low * low is smaller than the rounding error. */
 };
 
 /* The product that the move rewrites. */
@@ -34,7 +34,7 @@ typedef struct product {
 
 bool tune_deals_elements(const bl_node *range)
 {
-    return range->arg >> PART_BITS == OWN_BASE;
+    return bl_axis_origin(range) == OWN_SLOT;
 }
 
 bool tune_spares_matrix(const bl_tune *tune, const bl_axis *axis, int64_t amount)
@@ -104,7 +104,7 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
     if (!bl_matrix_is_valid(p->shape) || tune_count_items(tune) + (p->shape.scope > 1) > MOST_ITEM_AXES)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg >> PART_BITS == OWN_BASE || tune->axis[i].range->sub == BL_AXIS_VECTOR ||
+        if (tune_deals_elements(tune->axis[i].range) || tune->axis[i].range->sub == BL_AXIS_VECTOR ||
             tune->axis[i].range->sub == BL_AXIS_GROUP)
             return false;
     }
@@ -124,11 +124,16 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
 
 /* ---- the rewrite */
 
+static const bl_node *matrix_own_range(bl_ir *ir, int part, bl_axis_kind kind, const bl_node *extent)
+{
+    return bl_range(ir, bl_axis_pack((bl_axis_number){.slot = OWN_SLOT, .part = part}), kind, extent);
+}
+
 /* Split |axis| by |amount|. Returns the inner part, of kind MATRIX; NULL if the axis cannot be split. */
-static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amount, int own_number)
+static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amount, int own_part)
 {
     if (amount == 1)
-        return bl_range(tune->ir, own_number, BL_AXIS_MATRIX, bl_index(tune->ir, 1));
+        return matrix_own_range(tune->ir, own_part, BL_AXIS_MATRIX, bl_index(tune->ir, 1));
     for (int i = 0; i < tune->naxes; i++) {
         if (tune->axis[i].range != axis)
             continue;
@@ -136,7 +141,7 @@ static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amou
             return NULL;
         for (int k = 0; k < tune->naxes; k++) {
             const bl_node *part = tune->axis[k].range;
-            if (part->sub == BL_AXIS_MATRIX && part->arg >> PART_BITS == axis->arg >> PART_BITS)
+            if (part->sub == BL_AXIS_MATRIX && bl_axis_origin(part) == bl_axis_origin(axis))
                 return part;
         }
     }
@@ -172,7 +177,7 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
 {
     bl_ir *ir = tune->ir;
     const bl_node *sum = only_sum(tune, shape), *ranges[BL_MAX_AXES], *loads[2], *halves[2];
-    const bl_node *number = bl_range(ir, (int)depth->arg + 1, BL_AXIS_TILE, bl_index(ir, PRODUCTS)), *two = bl_index(ir, 2);
+    const bl_node *number = bl_range(ir, bl_axis_rest(depth), BL_AXIS_TILE, bl_index(ir, PRODUCTS)), *two = bl_index(ir, 2);
     int n = 0;
 
     if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads) || sum->nsrc > BL_MAX_AXES)
@@ -212,12 +217,12 @@ static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, c
     bl_ptrmap to;
 
     if (turns > 1)
-        place = bl_range(ir, TURN, turns > MOST_UNROLLED ? BL_AXIS_LOOP : BL_AXIS_TILE, bl_index(ir, turns));
+        place = matrix_own_range(ir, TURN, turns > MOST_UNROLLED ? BL_AXIS_LOOP : BL_AXIS_TILE, bl_index(ir, turns));
     if (shape.scope > 1)
         place = bl_add(ir, bl_mul(ir, place, bl_index(ir, shape.scope)),
-                       bl_range(ir, ITEM, BL_AXIS_LOCAL, bl_index(ir, shape.scope)));
+                       matrix_own_range(ir, ITEM, BL_AXIS_LOCAL, bl_index(ir, shape.scope)));
     if (lanes > 1)
-        lane = bl_range(ir, LANE, BL_AXIS_VECTOR, step);
+        lane = matrix_own_range(ir, LANE, BL_AXIS_VECTOR, step);
     row = bl_idiv(ir, place, wide);
     column = bl_add(ir, bl_mul(ir, bl_mod(ir, place, wide), step), lane);
     bl_ptrmap_init(&to, bl_ir_arena(ir));

@@ -8,6 +8,7 @@
 #define BL_OPT_MOVE_H
 
 #include "engine/base/text.h"
+#include "engine/ir/axis_number.h"
 #include "engine/ir/free.h"
 #include "engine/sched/schedule.h"
 
@@ -148,7 +149,6 @@ bool bl_tune_has_sent(bl_tune *tune);
 /* Does the value of |node| depend on the axis? */
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);
 int64_t bl_extent_of(const bl_node *range); /* the largest extent */
-int bl_axis_origin(const bl_node *range);   /* the axis of the original nest that it is a part of */
 /* The LOADs of the nest in the order of their operand numbers, at most |most|. Returns their number. */
 int bl_tune_operands(bl_tune *tune, int most, const bl_node **load);
 bool bl_is_fixed(const bl_node *range); /* is the extent constant? */

@@ -17,11 +17,6 @@ bool bl_is_fixed(const bl_node *range)
     return bl_is_const(range->src[0]);
 }
 
-int bl_axis_origin(const bl_node *range)
-{
-    return (int)(range->arg >> PART_BITS);
-}
-
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
 {
     return (bl_free_get(&tune->free, node) & bl_free_bit(&tune->free, range)) != 0;
@@ -85,7 +80,7 @@ static uint64_t outer_set(bl_tune *tune, const bl_nodes *below)
     uint64_t outputs = 0, outer = 0;
 
     for (int i = 0; i < tune->free.nranges; i++) {
-        if (tune->free.range[i]->arg < FIRST_REDUCE)
+        if (bl_axis_is_output(tune->free.range[i]))
             outputs |= UINT64_C(1) << i;
     }
     outer = outputs;
@@ -116,9 +111,9 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
     tune->naxes = 0;
     for (int i = 0; i < tune->free.nranges && tune->naxes < BL_MAX_AXES; i++) {
         const bl_node *range = tune->free.range[i];
-        bl_axis axis = {.range = range, .output = range->arg < FIRST_REDUCE, .outer = (outer >> i & 1) != 0};
+        bl_axis axis = {.range = range, .output = bl_axis_is_output(range), .outer = (outer >> i & 1) != 0};
         int at = tune->naxes++;
-        for (; at > 0 && tune->axis[at - 1].range->arg > range->arg; at--)
+        for (; at > 0 && bl_axis_precedes(range, tune->axis[at - 1].range); at--)
             tune->axis[at] = tune->axis[at - 1];
         tune->axis[at] = axis;
     }
@@ -180,7 +175,7 @@ static bool moves_merge(bl_tune *tune, const bl_node *a, const bl_node *b)
     if (bl_is_fixed(a) != bl_is_fixed(b) || !always_together(tune, a, b) || bl_extent_of(a) > INT32_MAX / bl_extent_of(b))
         return false;
     bl_ptrmap_init(&none, bl_ir_arena(ir));
-    both = bl_range(ir, (int)a->arg, (bl_axis_kind)a->sub, bl_mul(ir, a->src[0], b->src[0]));
+    both = bl_range_like(ir, a, (bl_axis_kind)a->sub, bl_mul(ir, a->src[0], b->src[0]));
     if (both == a)
         return false;
     sink = tune_replace(ir, tune->sink, b, bl_mod(ir, both, b->src[0]), 0, NULL);
@@ -255,14 +250,12 @@ static void part_quotients(bl_tune *tune)
     }
 }
 
-/* Number every RANGE with room for its parts, and give outer output axes their kind. */
-void tune_number_axes(bl_tune *tune, bool grid)
+void tune_make_grid(bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis axis = tune->axis[i];
-        bl_axis_kind kind = !axis.output && !axis.stage ? BL_AXIS_REDUCE : grid && axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
-        int64_t number = grid ? axis.range->arg : axis.range->arg << PART_BITS;
-        const bl_node *range = bl_range(tune->ir, (int)number, kind, axis.range->src[0]);
+        bl_axis_kind kind = !axis.output && !axis.stage ? BL_AXIS_REDUCE : axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
+        const bl_node *range = bl_range_like(tune->ir, axis.range, kind, axis.range->src[0]);
         if (range != axis.range)
             tune_survey(tune, tune_replace(tune->ir, tune->sink, axis.range, range, 1, &range));
     }
@@ -277,7 +270,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
     /* from the last axis, since renumbered ranges sort after the others */
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *old = tune->axis[i].range;
-        const bl_node *range = bl_range(ir, (int)(old->arg << PART_BITS), (bl_axis_kind)old->sub, old->src[0]);
+        const bl_node *range = bl_range(ir, bl_axis_of_loop(old), (bl_axis_kind)old->sub, old->src[0]);
         sink = tune_replace(ir, sink, old, range, 1, &range);
     }
     tune_survey(tune, sink);
@@ -286,7 +279,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
     else
         part_quotients(tune);
     moves_merge_axes(tune);
-    tune_number_axes(tune, true);
+    tune_make_grid(tune);
 }
 
 /* ---- undo */

@@ -5,10 +5,6 @@
 #include "engine/base/map.h"
 #include "engine/opt/move.h"
 
-/* The number of a RANGE keeps the order of loops: its upper bits are the axis of the scheduler's nest, its lower bits the
- * position among the parts of that axis. */
-enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
-
 enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
 
 /* States of a nest, in which some moves are illegal (moves.def). */
@@ -42,10 +38,10 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
                             const bl_node *const *parts);
 /* Split axis |number|: an outer part takes its position, and an inner part of |kind| has |amount| iterations. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
-/* With |grid|, outer output axes become grid axes; else every RANGE is renumbered with room for its parts. */
-void tune_number_axes(bl_tune *tune, bool grid);
-/* Largest offset from the number of |range| that the inner part of a split may have. */
-int64_t tune_room_behind(const bl_tune *tune, const bl_node *range);
+/* Make outer output axes grid axes. */
+void tune_make_grid(bl_tune *tune);
+/* The number of the inner part of a split of |range|, whose outer part keeps the number of |range|. -1: there is no room. */
+int tune_inner_number(const bl_tune *tune, const bl_node *range);
 bool tune_has_stages(const bl_tune *tune);
 int tune_count_items(const bl_tune *tune);    /* number of axes that are work-items of a group */
 bool tune_deals_outputs(const bl_tune *tune); /* IN_DEALT */

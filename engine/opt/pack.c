@@ -92,8 +92,7 @@ static bool pack_make_words(bl_tune *tune, int n, const bl_node *const *value, c
 {
     bl_ir *ir = tune->ir;
     const bl_node *stores[PACK_HALVES], *own = bl_ptrmap_get(to, depth), *by = bl_index(ir, group);
-    const bl_node *number =
-        own == NULL ? NULL : bl_range(ir, (int)own->arg, BL_AXIS_LOOP, bl_index(ir, bl_extent_of(depth) / group));
+    const bl_node *number = own == NULL ? NULL : bl_range_like(ir, own, BL_AXIS_LOOP, bl_index(ir, bl_extent_of(depth) / group));
     const int64_t bits = WORD_BITS / group;
     bl_nodes below = bl_reach(ir, n, value, false);
 
@@ -182,7 +181,7 @@ static int begin_panel(bl_tune *tune, const bl_node *load, const bl_node **range
     bl_ptrmap_init(to, bl_ir_arena(tune->ir));
     for (int i = 0; i < n; i++) {
         packed->count = bl_mul(tune->ir, packed->count, range[i]->src[0]);
-        bl_ptrmap_put(to, range[i], bl_range(tune->ir, i, BL_AXIS_LOOP, range[i]->src[0]));
+        bl_ptrmap_put(to, range[i], bl_range(tune->ir, bl_loop_pack(BL_LEVEL_OUTPUTS, i), BL_AXIS_LOOP, range[i]->src[0]));
     }
     return n;
 }

@@ -19,7 +19,6 @@
 #include "engine/opt/opt_internal.h"
 
 enum {
-    ABOVE_COPIES = 200, /* level of the RANGEs of this move, above the level of copies (share.c) */
     OWN_TURN = BL_MAX_DIMS - 2,
     OWN_PLACE = BL_MAX_DIMS - 1,
     FIRST_LOCAL = 1 << 10, /* numbers of its local buffers, apart from the numbers of copies */
@@ -149,7 +148,7 @@ static const bl_node *score_element(scores *c, bool stores, int64_t columns, con
 
 static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t extent)
 {
-    return bl_range(c->ir, (ABOVE_COPIES * BL_MAX_DIMS + which) << PART_BITS, kind, score_number(c, extent));
+    return bl_range(c->ir, bl_axis_pack((bl_axis_number){BL_LEVEL_SCORES, which, 0}), kind, score_number(c, extent));
 }
 
 /* ---- stages */
@@ -393,10 +392,11 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
 {
     const bl_node *range = tune->axis[axis].range, *sink = NULL;
     scores c = {.tune = tune, .ir = tune->ir, .turn = range, .amount = amount};
-    int64_t step = tune_room_behind(tune, range), blocks = 0, work = 0;
+    int within = tune_inner_number(tune, range);
+    int64_t blocks = 0, work = 0;
 
     if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 1 || amount > MOST_AMOUNT ||
-        step < 2 || bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
+        within < 0 || bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
         return false;
     bl_free_init(&c.free, tune->ir);
     for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */
@@ -408,8 +408,8 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
     if (c.width - c.many >= bl_extent_of(range))
         return false; /* a smaller amount has the same number of blocks */
     blocks = (bl_extent_of(range) + c.width - 1) / c.width;
-    c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, score_number(&c, blocks));
-    c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, score_number(&c, c.width));
+    c.block = blocks == 1 ? NULL : bl_range_like(tune->ir, range, BL_AXIS_REDUCE, score_number(&c, blocks));
+    c.within = bl_range(tune->ir, within, BL_AXIS_REDUCE, score_number(&c, c.width));
     sink = rewritten(&c);
     if (c.nstages == 0)
         return false;

@@ -24,7 +24,6 @@
 enum {
     VECTOR_BYTES = 16, /* the widest load of a work-item of a GPU */
     MOST_COPIES = 32,  /* vectors per work-item */
-    ABOVE_ALL = 192,   /* level of the RANGEs of a copy, above those of reductions in reductions (block.c) */
     LAYOUT_UNIT = 4    /* elements: the size of a copy is a multiple, so that both buffers of a double buffer start at a vector */
 };
 
@@ -319,7 +318,8 @@ static const bl_node *share_fill(const copy *c)
 {
     bl_tune *tune = c->tune;
     bl_ir *ir = tune->ir;
-    int order[BL_MAX_AXES] = {0}, number = (ABOVE_ALL * BL_MAX_DIMS + 2 * tune->nmoves) << PART_BITS, nranges = 0;
+    int order[BL_MAX_AXES] = {0}, nranges = 0;
+    bl_axis_number number = {.level = BL_LEVEL_COPIES, .slot = 2 * tune->nmoves};
     const bl_node *own[BL_MAX_AXES], *unit = NULL, *rest = NULL, *gate = NULL, *ranges[2], *store = NULL;
     int64_t items = 1, units = c->rows * c->columns, lanes = 1, steps = 0;
     bl_ptrmap to;
@@ -337,7 +337,7 @@ static const bl_node *share_fill(const copy *c)
     if (items < 2 || steps > MOST_COPIES)
         return NULL;
     if (steps > 1) {
-        ranges[nranges] = bl_range(ir, number, BL_AXIS_TILE, bl_index(ir, steps));
+        ranges[nranges] = bl_range(ir, bl_axis_pack(number), BL_AXIS_TILE, bl_index(ir, steps));
         unit = bl_add(ir, unit, bl_mul(ir, ranges[nranges++], bl_index(ir, items)));
     }
     if (steps * items > units)
@@ -349,7 +349,8 @@ static const bl_node *share_fill(const copy *c)
         own[order[i]] = bl_mod(ir, rest, extent);
         rest = bl_idiv(ir, rest, extent);
         if (i == 0 && lanes > 1) {
-            ranges[nranges] = bl_range(ir, number + (1 << PART_BITS), BL_AXIS_VECTOR, bl_index(ir, lanes));
+            number.slot++;
+            ranges[nranges] = bl_range(ir, bl_axis_pack(number), BL_AXIS_VECTOR, bl_index(ir, lanes));
             own[order[i]] = bl_add(ir, bl_mul(ir, own[order[i]], bl_index(ir, lanes)), ranges[nranges++]);
         }
         bl_ptrmap_put(&to, c->at[order[i]].range, own[order[i]]);

@@ -9,17 +9,21 @@ enum {
     MOST_ITEM_AXES = 3 /* dimensions of a group */
 };
 
-/* Halfway to the next part of the axis, since the outer part keeps the number of |range|.  Two parts must never have one number:
- * two loops of one length would be one loop. */
-int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
+/* Halfway to the next part of the axis.  Two parts must never have one number: two loops of one length would be one loop. */
+int tune_inner_number(const bl_tune *tune, const bl_node *range)
 {
-    int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
+    bl_axis_number number = bl_axis_unpack(range);
+    int end = BL_AXIS_PARTS / 2, step = 0;
+
     for (int i = 0; i < tune->naxes; i++) {
-        int64_t other = tune->axis[i].range->arg;
-        if (other > range->arg + 1 && other < end) /* + 1 is the rest of an earlier split */
-            end = other;
+        const bl_node *other = tune->axis[i].range;
+        int part = bl_axis_unpack(other).part;
+        if (bl_axis_origin(other) == bl_axis_origin(range) && part > number.part + 1 && part < end) /* + 1 is bl_axis_rest */
+            end = part;
     }
-    return (end - range->arg) / 2;
+    step = (end - number.part) / 2;
+    number.part += step;
+    return step < 2 ? -1 : bl_axis_pack(number);
 }
 
 /* The state of peel. */
@@ -48,7 +52,7 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
 {
     const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
     const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
-    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_mod(ir, extent, size));
+    const bl_node *tail = bl_range(ir, bl_axis_rest(range), BL_AXIS_REDUCE, bl_mod(ir, extent, size));
 
     return bl_rewrite(ir, sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
 }
@@ -76,20 +80,20 @@ static bool split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_
     bl_axis axis = tune->axis[number];
     const bl_node *extent = axis.range->src[0], *size = bl_index(ir, amount), *count = size, *parts = NULL;
     const bl_node *outer = NULL, *inner = NULL, *at = NULL, *part[2];
-    int64_t step = tune_room_behind(tune, axis.range);
+    int inside = tune_inner_number(tune, axis.range);
     bool output = axis.output || axis.stage, whole = false, one = false, shorter = output && may_be_less(extent, amount);
 
-    if (amount < 2 || bl_extent_of(axis.range) < amount || step < 2)
+    if (amount < 2 || bl_extent_of(axis.range) < amount || inside < 0)
         return false;
     whole = bl_is_int(bl_mod(ir, extent, size), 0);
     if ((axis.folds && !whole) || (axis.stage && shorter) || (shorter && kind == BL_AXIS_VECTOR))
         return false;
     if (shorter && kind == BL_AXIS_LOOP)
         count = bl_alu2(ir, BL_OP_MIN, extent, size);
-    inner = bl_range(ir, (int)(axis.range->arg + step), kind, count);
+    inner = bl_range(ir, inside, kind, count);
     parts = bl_idiv(ir, output && !whole ? bl_add(ir, extent, bl_index(ir, amount - 1)) : extent, size);
     one = bl_is_int(parts, 1);
-    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, parts);
+    outer = bl_range_like(ir, axis.range, (bl_axis_kind)axis.range->sub, parts);
     at = one ? bl_index(ir, 0) : output && !whole ? overlapping(ir, outer, amount, extent) : bl_mul(ir, outer, size);
     at = bl_add(ir, at, inner);
     if (shorter && kind != BL_AXIS_LOOP) /* parts that are longer than the axis end at its last index */
@@ -111,17 +115,18 @@ bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
 }
 
 /* The fastest grid axis is the one with the largest number. */
-bool move_first(bl_tune *tune, int number, int64_t amount)
+bool move_first(bl_tune *tune, int at, int64_t amount)
 {
-    const bl_node *range = tune->axis[number].range, *moved = NULL;
+    const bl_node *range = tune->axis[at].range, *moved = NULL;
+    const bl_axis_number number = {.slot = BL_AXIS_SLOTS - 1, .part = BL_AXIS_PARTS - 1 - bl_axis_origin(range)};
     bool faster = false;
 
     (void)amount;
     for (int i = 0; i < tune->naxes; i++)
-        faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && tune->axis[i].range->arg > range->arg);
+        faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_axis_precedes(range, tune->axis[i].range));
     if (range->sub != BL_AXIS_GLOBAL || !faster)
         return false;
-    moved = bl_range(tune->ir, FIRST_REDUCE - 1 - (int)(range->arg >> PART_BITS), BL_AXIS_GLOBAL, range->src[0]);
+    moved = bl_range(tune->ir, bl_axis_pack(number), BL_AXIS_GLOBAL, range->src[0]);
     tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));
     return true;
 }

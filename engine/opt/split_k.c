@@ -25,7 +25,7 @@ typedef struct parting {
 static bool split_k_is_whole(const bl_axis *axis)
 {
     bool loop = axis->range->sub == BL_AXIS_GLOBAL || axis->range->sub == BL_AXIS_LOOP || axis->range->sub == BL_AXIS_REDUCE;
-    return loop && !axis->stage && (axis->range->arg & ((1 << PART_BITS) - 1)) == 0;
+    return loop && !axis->stage && bl_axis_unpack(axis->range).part == 0;
 }
 
 /* Find all sums of the nest. False if one is inside another, or if they differ in axes, or if one is not over |range|. */
@@ -69,14 +69,14 @@ static void find_results(parting *p)
 }
 
 /* A number for the axis of the parts that no output axis has; -1 if there is none. */
-static int64_t free_number(const bl_tune *tune)
+static int free_number(const bl_tune *tune)
 {
-    for (int64_t slot = 0; slot < BL_MAX_DIMS; slot++) {
+    for (int slot = 0; slot < BL_AXIS_SLOTS; slot++) {
         bool taken = false;
         for (int i = 0; i < tune->naxes; i++)
             taken = taken || bl_axis_origin(tune->axis[i].range) == slot;
         if (!taken)
-            return slot << PART_BITS;
+            return bl_axis_pack((bl_axis_number){.slot = slot});
     }
     return -1;
 }
@@ -93,13 +93,13 @@ static const bl_node *split_k_place_of(const parting *p, int which, const bl_nod
 }
 
 /* The nest that computes the partial sums. */
-static const bl_node *partial_sums(const parting *p, int64_t number)
+static const bl_node *partial_sums(const parting *p, int number)
 {
     bl_tune *tune = p->tune;
     bl_ir *ir = tune->ir;
     int64_t length = bl_extent_of(p->range) / p->parts;
-    const bl_node *part = bl_range(ir, (int)number, BL_AXIS_GLOBAL, bl_index(ir, p->parts)), *stores[MOST_SUMS];
-    const bl_node *turn = bl_range(ir, (int)p->range->arg, BL_AXIS_REDUCE, bl_index(ir, length)), *sink = NULL;
+    const bl_node *part = bl_range(ir, number, BL_AXIS_GLOBAL, bl_index(ir, p->parts)), *stores[MOST_SUMS];
+    const bl_node *turn = bl_range_like(ir, p->range, BL_AXIS_REDUCE, bl_index(ir, length)), *sink = NULL;
 
     for (int i = 0; i < p->nsums; i++) {
         const bl_node *sum =
@@ -117,14 +117,14 @@ static bool make_rest(const parting *p, bl_packed *rest)
     bl_tune *tune = p->tune;
     bl_ir *ir = tune->ir;
     const bl_node *at[BL_MAX_AXES], *partial = bl_param(ir, rest->param, rest->dtype, false), *sink = NULL;
-    const bl_node *part = bl_range(ir, (int)(p->range->arg >> PART_BITS), BL_AXIS_REDUCE, bl_index(ir, p->parts));
+    const bl_node *part = bl_range(ir, bl_axis_origin(p->range), BL_AXIS_REDUCE, bl_index(ir, p->parts));
     bl_nodes below;
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *old = tune->axis[i].range;
-        bl_ptrmap_put(&to, old, bl_range(ir, (int)(old->arg >> PART_BITS), BL_AXIS_LOOP, old->src[0]));
+        bl_ptrmap_put(&to, old, bl_range(ir, bl_axis_origin(old), BL_AXIS_LOOP, old->src[0]));
     }
     for (int i = 0; i < p->naxes; i++)
         at[i] = bl_ptrmap_get(&to, p->axis[i]);
@@ -146,7 +146,7 @@ bool move_split(bl_tune *tune, int axis, int64_t parts)
 {
     parting p = {.tune = tune, .range = tune->axis[axis].range, .parts = parts};
     bl_packed rest = {.param = tune->nparams, .behind = true};
-    int64_t number = free_number(tune);
+    int number = free_number(tune);
     const bl_node *sink = NULL;
 
     for (int i = 0; i < tune->naxes; i++) {
@@ -169,6 +169,6 @@ bool move_split(bl_tune *tune, int axis, int64_t parts)
     tune->packed[tune->npacked++] = rest;
     tune->nparams++;
     tune_survey(tune, sink);
-    tune_number_axes(tune, true);
+    tune_make_grid(tune);
     return true;
 }

@@ -76,8 +76,8 @@ static int64_t block_rows(facts *f, const bl_target *target, int axis)
     return best[0];
 }
 
-/* The products of the nest, each named by the number of the first RANGE that it folds over. */
-static int list_products(facts *f, int64_t *focus)
+/* The products of the nest, each named by the first RANGE that it folds over. */
+static int list_products(facts *f, const bl_node **focus)
 {
     bl_tune *tune = f->tune;
     int n = 0;
@@ -88,9 +88,9 @@ static int list_products(facts *f, int64_t *focus)
         if (node->op != BL_OP_REDUCE || !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER, false))
             continue;
         for (int k = 0; k < n; k++)
-            seen = seen || focus[k] == node->src[node->arg]->arg;
+            seen = seen || bl_axis_same(focus[k], node->src[node->arg]);
         if (!seen)
-            focus[n++] = node->src[node->arg]->arg;
+            focus[n++] = node->src[node->arg];
     }
     return n;
 }
@@ -100,7 +100,7 @@ static bool has_lanes(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *part = tune->axis[i].range;
-        if (part->arg >> PART_BITS == range->arg >> PART_BITS && part->sub == BL_AXIS_VECTOR)
+        if (bl_axis_origin(part) == bl_axis_origin(range) && part->sub == BL_AXIS_VECTOR)
             return true;
     }
     return false;
@@ -125,7 +125,8 @@ bool stage_nest(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     const bl_form form = {.local = 1, .row_local = 1};
-    int64_t focus[MOST_PRODUCTS], budget = target->cache_bytes / CACHE_PART;
+    const bl_node *focus[MOST_PRODUCTS];
+    int64_t budget = target->cache_bytes / CACHE_PART;
     bool staged = false, folds = false;
     int n = 0, axis = 0;
 

@@ -57,7 +57,7 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
     int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f, range);
     if (target->max_lanes > 0 && width > target->max_lanes)
         width = target->max_lanes;
-    if ((!bl_is_fixed(range) && range->arg < FIRST_REDUCE) || width < 2) /* a named reduction has whole vectors and a remainder */
+    if ((!bl_is_fixed(range) && bl_axis_is_output(range)) || width < 2) /* a named reduction has whole vectors and a remainder */
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
 }
@@ -67,7 +67,7 @@ static int rest_to_fold(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *other = tune->axis[i].range;
-        if (other->arg == range->arg + 1 && other->sub == BL_AXIS_REDUCE)
+        if (other->arg == bl_axis_rest(range) && other->sub == BL_AXIS_REDUCE)
             return i;
     }
     return -1;
@@ -198,7 +198,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
         else
             cost += runs * (tile_is_scattered(f, a->node, range) ? 1.9 : 1.5);
     }
-    if (f->main == NULL && range->arg >= FIRST_REDUCE)
+    if (f->main == NULL && !bl_axis_is_output(range))
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
     if (f->main != NULL && bl_binds(f->main, range))
         return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.75 * lanes;
@@ -440,7 +440,8 @@ static void tile_unroll(const facts *before, const bl_node *crowded)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range);
-        if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) || (f.focus != 0 && !bl_binds(f.main, range)))
+        if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) ||
+            (f.focus != NULL && !bl_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
             (void)facts_apply(tune, BL_MOVE_TILE, i, extent);
@@ -560,7 +561,7 @@ static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
     const bl_node *innermost = f->main->src[f->main->nsrc - 1];
 
     for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++)
-        innermost = f->main->src[i]->arg > innermost->arg ? f->main->src[i] : innermost;
+        innermost = bl_axis_precedes(innermost, f->main->src[i]) ? f->main->src[i] : innermost;
     for (int i = 0; i < f->naccesses && !target->groups; i++) {
         const access *a = &f->access[i];
         int64_t apart = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
@@ -624,7 +625,7 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     int64_t depth = bl_extent_of(range), rows = 0, columns = 0;
     int64_t panel = t->columns * t->lanes * depth * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype);
 
-    if (f->focus != 0 || target->groups || t->lanes < 2 || f->main->nsrc != f->main->arg + 1 || !bl_is_fixed(range) ||
+    if (f->focus != NULL || target->groups || t->lanes < 2 || f->main->nsrc != f->main->arg + 1 || !bl_is_fixed(range) ||
         panel <= (int64_t)target->cache_bytes / 2 || block_depth(depth) == 0 || !block_form(f, target, t, &rows, &columns))
         return false;
     if (facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->row_axis), rows) &&
@@ -647,7 +648,7 @@ static int64_t fitting_parts(facts *f, const bl_target *target, const tiling *t,
     int64_t depth = bl_free_size(&f->tune->free, bl_free_bound(&f->tune->free, f->main));
     int64_t results = bl_free_size(&f->tune->free, f->outputs), panel = t->columns * t->lanes * depth * bytes;
 
-    if (target->groups || target->last_cache_bytes == 0 || f->focus != 0 || t->lanes < 2 || !bl_is_fixed(range) ||
+    if (target->groups || target->last_cache_bytes == 0 || f->focus != NULL || t->lanes < 2 || !bl_is_fixed(range) ||
         (uint32_t)f->tune->nparams + 1 >= target->max_params || panel < (int64_t)target->last_cache_bytes / KEPT_PANELS ||
         results / (t->rows * t->columns * t->lanes) < PART_TILES)
         return 1;
@@ -682,7 +683,8 @@ static void make_last(bl_tune *tune, const bl_node *part)
 {
     for (int i = 0; part != NULL && i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
-        if (range != part && range->sub == BL_AXIS_GLOBAL && range->arg < part->arg && facts_apply(tune, BL_MOVE_FIRST, i, 0))
+        if (range != part && range->sub == BL_AXIS_GLOBAL && bl_axis_precedes(range, part) &&
+            facts_apply(tune, BL_MOVE_FIRST, i, 0))
             i = -1; /* the order of the axes has changed */
     }
 }
@@ -741,15 +743,15 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         tile_between(f, &t);
     if (t.lanes > 1)
         (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
-    if (form->local > 1 && facts_axis_numbered(tune, t.lanes_axis->arg) >= 0) {
-        int64_t rest = bl_extent_of(tune->axis[facts_axis_numbered(tune, t.lanes_axis->arg)].range);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.lanes_axis->arg), at_most(rest, form->local));
+    if (form->local > 1 && facts_outer_part(tune, t.lanes_axis) >= 0) {
+        int64_t rest = bl_extent_of(tune->axis[facts_outer_part(tune, t.lanes_axis)].range);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.lanes_axis), at_most(rest, form->local));
     }
-    (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.lanes_axis->arg), t.columns);
+    (void)facts_apply(tune, BL_MOVE_TILE, facts_outer_part(tune, t.lanes_axis), t.columns);
     if (t.row_axis != NULL) {
         int64_t rest = ceil_div(bl_extent_of(t.row_axis), t.rows);
         (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row_axis->arg), at_most(rest, form->row_local));
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.row_axis), at_most(rest, form->row_local));
     }
     if (t.window != NULL)
         (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));

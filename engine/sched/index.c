@@ -182,16 +182,15 @@ static int reduce_level(sched *s, int n, const bl_node *const *index, const bl_n
 {
     const bl_node *all[BL_MAX_DIMS + 1];
     bl_nodes below;
-    int level = 1;
+    int level = BL_LEVEL_SUMS;
 
     for (int i = 0; i < n; i++)
         all[i] = index[i];
     all[n] = gate;
     below = bl_reach(s->ir, gate == NULL ? n : n + 1, all, false);
     for (size_t i = 0; i < below.count; i++) {
-        int number = (int)below.at[i]->arg;
-        if (below.at[i]->op == BL_OP_RANGE && number / RANGES_PER_LEVEL >= level)
-            level = number / RANGES_PER_LEVEL + 1;
+        if (below.at[i]->op == BL_OP_RANGE && bl_loop_level(below.at[i]) >= level)
+            level = bl_loop_level(below.at[i]) + 1;
     }
     return level;
 }
@@ -259,7 +258,7 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
             continue;
         if (bl_is_int(src->dim[i], 0))
             return bl_const(ir, (bl_dtype)node->dtype, bl_fold_identity((bl_op)node->sub, (bl_dtype)node->dtype));
-        at[i] = bl_range(ir, level * RANGES_PER_LEVEL + nranges, BL_AXIS_REDUCE, src->dim[i]);
+        at[i] = bl_range(ir, bl_loop_pack(level, nranges), BL_AXIS_REDUCE, src->dim[i]);
         ranges[nranges++] = at[i];
     }
     value = sched_element(s, src, at, gate);

@@ -416,7 +416,7 @@ static uint64_t stage_outputs(view *v)
 {
     uint64_t set = 0;
     for (int i = 0; i < v->st->nranges; i++)
-        set |= (v->st->prefix >> v->st->range[i]->arg & 1) != 0 ? bl_free_bit(&v->free, v->st->range[i]) : 0;
+        set |= (v->st->prefix >> bl_loop_slot(v->st->range[i]) & 1) != 0 ? bl_free_bit(&v->free, v->st->range[i]) : 0;
     return set;
 }
 
@@ -433,8 +433,8 @@ static int64_t innermost(const bl_free *free, uint64_t set)
 {
     int64_t level = 0;
     for (int i = 0; i < free->nranges; i++) {
-        if ((set >> i & 1) != 0 && free->range[i]->arg / RANGES_PER_LEVEL > level)
-            level = free->range[i]->arg / RANGES_PER_LEVEL;
+        if ((set >> i & 1) != 0 && bl_loop_level(free->range[i]) > level)
+            level = bl_loop_level(free->range[i]);
     }
     return level;
 }
@@ -446,7 +446,7 @@ static uint64_t realise_stands_in(const bl_free *free, uint64_t around, uint64_t
     int64_t level = innermost(free, set);
     uint64_t in = set;
     for (int i = 0; i < free->nranges && level > 0; i++)
-        in |= (around >> i & 1) != 0 && free->range[i]->arg / RANGES_PER_LEVEL <= level ? UINT64_C(1) << i : 0;
+        in |= (around >> i & 1) != 0 && bl_loop_level(free->range[i]) <= level ? UINT64_C(1) << i : 0;
     return in;
 }
 
@@ -479,7 +479,7 @@ static void find_loops(view *v)
 static bool is_repeated(view *v, size_t at)
 {
     uint64_t bound = bl_free_bound(&v->free, v->st->below.at[at]);
-    return bl_free_size(&v->free, v->around[at] | bound) > SMALL_SERIAL || innermost(&v->free, bound) >= FIRST_STAGE_LEVEL;
+    return bl_free_size(&v->free, v->around[at] | bound) > SMALL_SERIAL || innermost(&v->free, bound) >= BL_LEVEL_STAGES;
 }
 
 /* Does the product fill the registers of a tile alone? On a CPU, two such products in one nest, as of a gate and of the gated

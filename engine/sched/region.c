@@ -280,10 +280,11 @@ static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node
             add_bound(&end, rest, clause);
     }
     if (!region_narrow(ir, g, &from, &end, extent, &first, &count)) {
-        *at = bl_range(ir, number, BL_AXIS_LOOP, extent);
+        *at = bl_range(ir, bl_loop_pack(BL_LEVEL_OUTPUTS, number), BL_AXIS_LOOP, extent);
         return false;
     }
-    *at = bl_is_int(count, 1) ? first : bl_add(ir, first, bl_range(ir, number, BL_AXIS_LOOP, count));
+    *at = bl_is_int(count, 1) ? first
+                              : bl_add(ir, first, bl_range(ir, bl_loop_pack(BL_LEVEL_OUTPUTS, number), BL_AXIS_LOOP, count));
     return true;
 }
 
@@ -335,10 +336,10 @@ static bool move_loops(const regions *r, region *g)
     if (number < 0)
         return false;
     any = g->scatters;
-    for (int arg = 0; arg < RANGES_PER_LEVEL; arg++) {
+    for (int slot = 0; slot < BL_AXIS_SLOTS; slot++) {
         for (int i = 0; i < free.nranges; i++) {
             const bl_node *range = free.range[i], *at = NULL;
-            if ((set >> i & 1) == 0 || range->arg != arg || bl_ptrmap_has(&g->moved, range))
+            if ((set >> i & 1) == 0 || range->arg != bl_loop_pack(BL_LEVEL_OUTPUTS, slot) || bl_ptrmap_has(&g->moved, range))
                 continue;
             any = move_loop(ir, g, &all, range, number, &at) || any;
             number += bl_find_op(ir, at, BL_OP_RANGE) != NULL;

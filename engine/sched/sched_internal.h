@@ -3,13 +3,9 @@
 #define BL_SCHED_INTERNAL_H
 
 #include "engine/base/map.h"
+#include "engine/ir/axis_number.h"
 #include "engine/ir/free.h"
 #include "engine/sched/schedule.h"
-
-enum {
-    RANGES_PER_LEVEL = BL_MAX_DIMS,
-    FIRST_STAGE_LEVEL = 8 /* level of the RANGEs of stages; lower levels are those of nested reductions */
-};
 
 /* Whether and why a tensor node has a buffer. */
 typedef enum realised {

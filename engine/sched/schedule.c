@@ -57,7 +57,7 @@ static void canonical_index(sched *s, stored *st, const bl_node **index)
         index[i] = bl_index(s->ir, 0);
         if (bl_is_int(node->dim[i], 1))
             continue;
-        index[i] = bl_range(s->ir, st->nranges, BL_AXIS_LOOP, node->dim[i]);
+        index[i] = bl_range(s->ir, bl_loop_pack(BL_LEVEL_OUTPUTS, st->nranges), BL_AXIS_LOOP, node->dim[i]);
         st->range[st->nranges++] = index[i];
     }
 }

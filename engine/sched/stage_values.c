@@ -9,8 +9,7 @@
 #include "engine/sched/sched_internal.h"
 
 enum {
-    LEVELS_EACH = 2,      /* of a stage: its own RANGEs, and those of reductions within it */
-    MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
+    MOST_STAGES = 1000,   /* in a graph: the levels of their RANGEs end before BL_LEVEL_HELD */
     SMALL_SERIAL = 16384, /* elements up to which few parallel rows do not matter */
     SMALL_PART = 8,       /* a source may be a bias, or statistics of rows, which does not count */
     MOST_AGAIN = 1 << 19, /* bytes of inputs that every iteration of the outer loops reads: a part of a core's cache */
@@ -57,7 +56,7 @@ static const bl_node *misfit(sched *s, const bl_node *node)
 /* Is axis |i| of |node| indexed by a loop of the store over its whole extent? */
 static bool stage_values_is_outer(const bl_node *node, const bl_node *const *index, int i)
 {
-    if (index[i]->op != BL_OP_RANGE || index[i]->arg >= RANGES_PER_LEVEL || index[i]->src[0] != node->dim[i])
+    if (index[i]->op != BL_OP_RANGE || bl_loop_level(index[i]) != BL_LEVEL_OUTPUTS || index[i]->src[0] != node->dim[i])
         return false;
     for (int k = 0; k < i; k++) {
         if (index[k] == index[i])
@@ -76,13 +75,13 @@ static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
  * is no such axis, or no outer axis, or more elements than a nest may keep. */
 static bool stage_values_take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
 {
-    int number = (FIRST_STAGE_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
+    int level = BL_LEVEL_STAGES + BL_LEVELS_OF_STAGE * s->stage_number[sched_position(s, node)];
     int64_t bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)node->dtype), outer = 1;
 
     for (int i = 0; i < node->ndim; i++) {
         at[i] = index[i];
         if (stage_values_is_outer(node, index, i)) {
-            stage->prefix |= UINT64_C(1) << index[i]->arg;
+            stage->prefix |= UINT64_C(1) << bl_loop_slot(index[i]);
             if (!bl_i64_mul(outer, node->dim[i]->hi, &outer))
                 return false;
             continue;
@@ -92,7 +91,7 @@ static bool stage_values_take_axes(sched *s, const bl_node *node, const bl_node 
             continue;
         if (!bl_is_const(node->dim[i]) || !bl_i64_mul(bytes, node->dim[i]->arg, &bytes))
             return false;
-        at[i] = bl_range(s->ir, number + stage->nranges, BL_AXIS_LOOP, node->dim[i]);
+        at[i] = bl_range(s->ir, bl_loop_pack(level, stage->nranges), BL_AXIS_LOOP, node->dim[i]);
         stage->range[stage->nranges++] = at[i];
     }
     return stage->nranges > 0 && !is_serial(s, node, outer) && stage->prefix != 0 && bytes <= s->options->stage_bytes;
@@ -103,7 +102,7 @@ static const bl_node *memory_index(sched *s, const bl_node *node, const bl_node 
 {
     const bl_node *flat = bl_index(s->ir, 0);
     for (int i = 0; i < node->ndim; i++) {
-        if (own[i]->op == BL_OP_RANGE && own[i]->arg >= RANGES_PER_LEVEL)
+        if (own[i]->op == BL_OP_RANGE && bl_loop_level(own[i]) != BL_LEVEL_OUTPUTS)
             flat = bl_add(s->ir, bl_mul(s->ir, flat, node->dim[i]), at[i]);
     }
     return flat;
@@ -152,7 +151,7 @@ static int64_t bytes_again(sched *s, const bl_node *value, uint64_t prefix)
             const bl_node *range = index.at[k];
             if (range->op != BL_OP_RANGE)
                 outer = range->op == BL_OP_LOAD; /* the index is looked up in a table */
-            else if (range->arg < RANGES_PER_LEVEL && (prefix >> range->arg & 1) != 0)
+            else if (bl_loop_level(range) == BL_LEVEL_OUTPUTS && (prefix >> bl_loop_slot(range) & 1) != 0)
                 outer = true;
             else if (!bl_i64_mul(bytes, range->hi + 1, &bytes))
                 return INT64_MAX;
@@ -387,18 +386,18 @@ int sched_stage(sched *s)
 }
 
 /* The stage of the graph to which a RANGE belongs, or -1. */
-static int64_t stage_of(const bl_node *node)
+static int stage_of(const bl_node *node)
 {
-    int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_STAGE_LEVEL;
-    return node->op == BL_OP_RANGE && level >= 0 ? level / LEVELS_EACH : -1;
+    int level = node->op == BL_OP_RANGE ? bl_loop_level(node) - BL_LEVEL_STAGES : -1;
+    return level >= 0 ? level / BL_LEVELS_OF_STAGE : -1;
 }
 
 /* The number of stages of the graph before |stage| that have a RANGE among |below|. */
-static int64_t stages_before(const bl_nodes *below, int64_t stage)
+static int stages_before(const bl_nodes *below, int stage)
 {
-    int64_t n = 0;
+    int n = 0;
     for (size_t i = 0; i < below->count; i++) {
-        int64_t other = stage_of(below->at[i]);
+        int other = stage_of(below->at[i]);
         bool first = other >= 0 && other < stage;
         for (size_t k = 0; k < i && first; k++)
             first = stage_of(below->at[k]) != other;
@@ -416,11 +415,11 @@ const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i], *own = NULL;
-        int64_t stage = stage_of(node);
-        if (stage >= 0)
-            own = bl_range(ir, (int)(node->arg - (stage - stages_before(&below, stage)) * LEVELS_EACH * RANGES_PER_LEVEL),
-                           (bl_axis_kind)node->sub, node->src[0]);
-        else if (node->op == BL_OP_BUFFER && node->sub == 1)
+        int stage = stage_of(node);
+        if (stage >= 0) {
+            int level = bl_loop_level(node) - (stage - stages_before(&below, stage)) * BL_LEVELS_OF_STAGE;
+            own = bl_range(ir, bl_loop_pack(level, bl_loop_slot(node)), (bl_axis_kind)node->sub, node->src[0]);
+        } else if (node->op == BL_OP_BUFFER && node->sub == 1)
             own = bl_param(ir, buffers++, (bl_dtype)node->dtype, true);
         if (own != NULL)
             bl_ptrmap_put(&to, node, own);

@@ -8,8 +8,6 @@
 #include "engine/ir/rewrite.h"
 #include "engine/sched/sched_internal.h"
 
-enum { PLACEHOLDER = 1 << 20 }; /* numbers of RANGEs that no nest has */
-
 /* Iteration k of |range| contributes if k is |factor| * f modulo |step|. */
 typedef struct hole {
     const bl_node *range, *f;
@@ -152,8 +150,8 @@ static parts hold_parts(bl_ir *ir, const hole *h)
     parts p = {.q = bl_idiv(ir, h->f, bl_index(ir, h->step)), .r = bl_mod(ir, h->f, bl_index(ir, h->step))};
 
     p.lowest = p.q->lo;
-    p.held_q = bl_range(ir, PLACEHOLDER, BL_AXIS_LOOP, bl_index(ir, p.q->hi - p.lowest + 1));
-    p.held_r = bl_range(ir, PLACEHOLDER + 1, BL_AXIS_LOOP, bl_index(ir, h->step));
+    p.held_q = bl_range(ir, bl_loop_pack(BL_LEVEL_HELD, 0), BL_AXIS_LOOP, bl_index(ir, p.q->hi - p.lowest + 1));
+    p.held_r = bl_range(ir, bl_loop_pack(BL_LEVEL_HELD, 1), BL_AXIS_LOOP, bl_index(ir, h->step));
     return p;
 }
 
@@ -174,7 +172,7 @@ static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, 
     const bl_node *r = c == NULL ? p.r : p.held_r;
     bl_ptrmap map, back;
 
-    *turns = bl_is_int(count, 1) ? NULL : bl_range(ir, (int)h->range->arg, BL_AXIS_REDUCE, count);
+    *turns = bl_is_int(count, 1) ? NULL : bl_range_like(ir, h->range, BL_AXIS_REDUCE, count);
     k = h->factor == 1 ? r : bl_mod(ir, bl_mul(ir, r, bl_index(ir, h->factor)), step);
     k = *turns == NULL ? k : bl_add(ir, k, bl_mul(ir, *turns, step));
     gate = bl_less(ir, k, extent);
