@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A server behind a wire that breaks."""
+"""A proxy to a server that breaks connections."""
 import socket
 import threading
 
 
 class Cutter:
-    """A port of its own that passes on to a server's.  ``plan``: of each next connection how many bytes (to the server, from it) pass before it
-    breaks; None is any number.  Behind the plan nothing breaks.  ``opened``: how many connections there were."""
+    """Listens on its own port and forwards to a server.  ``plan`` has for each of the next connections the number of bytes (to
+    the server, from it) before the break; None: no limit.  Connections after the plan do not break.  ``opened`` is the number
+    of connections."""
 
     def __init__(self, port, *plan):
         self.port, self.plan, self.opened = port, list(plan), 0
@@ -36,7 +37,7 @@ class Cutter:
 
     @staticmethod
     def pass_on(source, sink, limit):
-        """Bytes from one socket to the other, until one ends or the limit is there; then both end."""
+        """Forwards bytes between sockets until one closes or the limit is reached; then closes both."""
         try:
             while limit is None or limit > 0:
                 data = source.recv(1 << 16 if limit is None else min(limit, 1 << 16))

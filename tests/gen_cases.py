@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write tests/cases/*.json: program documents whose entries are the conformance suite's graphs.
+"""Write tests/cases/*.json: program documents whose entries are the graphs of the conformance suite.
 
-Run it after a change here and commit what it writes.  A file is one document; what an entry is called says what it looks at."""
+Run the script after a change here and commit its output.  A file is one document; the name of an entry says what it tests.
+"""
 import json
 import os
 
@@ -12,7 +13,7 @@ WHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 
 
 class Graph:
-    """One entry: g("op", operands..., attribute=value) adds a node and gives its id; g.x(shape) an input."""
+    """One entry: g("op", operands..., attribute=value) adds a node and returns its id; g.x(shape) adds an input."""
 
     def __init__(self):
         self.inputs, self.nodes, self.outputs, self.updates = {}, [], [], {}
@@ -72,7 +73,7 @@ class Cases:
 
 
 def signed(g, shape, dtype):
-    """Small numbers of both signs (unsigned: small ones)."""
+    """Small numbers of both signs; for unsigned dtypes small numbers."""
     x = g.x(shape, dtype)
     return g("sub", x, 4) if dtype.startswith("int") else x
 
@@ -252,7 +253,7 @@ def products():
 
 
 def attentions():
-    """Scores large enough to be computed a few at a time, wherever a device does so."""
+    """Scores large enough for flash attention on devices that use it."""
     c = Cases("attention")
 
     def both(name, q, kv=None, mask=None, dtype="float32", drop=0, **attrs):
@@ -285,7 +286,7 @@ def attentions():
 
 
 def matrix_units():
-    """Products of what matrix units multiply, large enough that each element serves often: on a device that has none they are like any other."""
+    """Products for matrix units, with enough reuse per element; on devices without units they are ordinary products."""
     c = Cases("matrix_units")
     for dtype in ("float16", "bfloat16"):
         c.add(f"product_{dtype}", lambda g: g("matmul", g.x([64, 64], dtype), g.x([64, 64], dtype)))
@@ -302,7 +303,7 @@ def matrix_units():
 
 
 def windows():
-    """Ops that look at elements elsewhere, and their gradients."""
+    """Windowed ops and their gradients."""
     c = Cases("windows")
 
     def both(name, op, shapes, **attrs):
@@ -341,7 +342,7 @@ def windows():
     c.add("pool_apart", lambda g: [g("max_pool2d", g.x([2, 3, 37, 41]), kernel_size=3, stride=2), g("avg_pool2d", g.x([2, 3, 50, 50]), kernel_size=3, stride=3)])
 
     def fire(g):
-        """Parts that are stored where they stand in what they are joined to."""
+        """Concatenations whose parts are stored directly at their positions."""
         x, cat = g.x([2, 6, 9, 11]), lambda *parts: g("cat", *parts, axis=1)
         narrow, wide = g("relu", g("conv2d", x, g.x([5, 6, 1, 1]))), g("relu", g("conv2d", x, g.x([7, 6, 3, 3]), padding=1))
         joined = cat(narrow, wide, g("sum", g("mul", g.x([2, 4, 9, 11, 3]), g.x([4, 1, 1, 3])), axis=4))
@@ -353,7 +354,8 @@ def windows():
 
 
 def winograd():
-    """Convolutions that may be computed by Winograd's transforms, and their gradients: the suite does so, and compares with the direct form."""
+    """Convolutions for Winograd transforms, and their gradients: the suite uses the transforms and compares with the direct
+    form."""
     c = Cases("winograd")
 
     def both(name, shapes, after=lambda g, y: y, **attrs):
@@ -543,13 +545,13 @@ def named():
 
 
 def twice(g, x):
-    """Both sides of [n, 2, h / 4, w / 4], by copies of each element."""
+    """Upsamples both sides of [n, 2, h / 4, w / 4] by two, by copies of each element."""
     wide = g("expand", g("reshape", x, shape=["n", 2, "h // 4", 1, "w // 4", 1]), shape=["n", 2, "h // 4", 2, "w // 4", 2])
     return g("reshape", wide, shape=["n", 2, "h // 2", "w // 2"])
 
 
 def stepped():
-    """Sides that are multiples: a feature pyramid, whose levels meet where they are added, and patches."""
+    """Sides that are multiples: a feature pyramid whose levels have equal sizes where they are added, and patches."""
     c = Cases("stepped", dims={"h": [16, 64, 16], "w": [8, 40, 8], "n": [1, 3]})
     c.add("pyramid", lambda g: (lambda x: (lambda d: g("add", g("max_pool", x, kernel_size=[2, 2]), twice(g, g("max_pool", d, kernel_size=[2, 2]))))(
         g("max_pool", x, kernel_size=[2, 2])))(g.x(["n", 2, "h", "w"])))
@@ -559,7 +561,7 @@ def stepped():
 
 
 def regions():
-    """Steps that change a part of a state, whose plans write it into the state itself, and steps that only look so."""
+    """Steps that update a part of a state in place, and steps that only look similar."""
     c = Cases("regions", state={"s": [12, 6], "t": [12, 6], "v": [17], "w": [3, 12, 6], "keys": [3, 2, 4, 5], "values": [3, 2, 5, 4]}, dims={"n": [1, 12]})
 
     def place(g, dtype="int32"):
@@ -597,17 +599,17 @@ def regions():
     add("from_the_other_as_it_was", lambda g: ({"s": put(g, place(g), g.x([1, 6]), "s"), "t": put(g, place(g), g("exp", "s"), "t", axis=1)}, []))
     add("from_the_other_as_it_is", lambda g: (lambda new: ({"s": new, "t": put(g, place(g), g("sum", new, axis=1, keepdim=True), "t", axis=1)}, []))(put(g, place(g), g.x([1, 6]), "s")))
     def numbers(g, count, step=3):
-        """Of places: some are there several times, some are none."""
+        """Indices of positions, with duplicates and with indices out of range."""
         return g("sub", g("mul", g.x([count], "int32"), step), 9)
 
     def in_pages(g, state, order, new, places):
-        """[pages, 2, 4, 5] or [pages, 2, 5, 4], of which the places are the axis of 5, with |new| at |places|."""
+        """Writes |new| at |places| of [pages, 2, 4, 5] or [pages, 2, 5, 4]; the positions are the axis of 5."""
         moved = g("reshape", g("permute", state, axes=order), shape=[15, 2, 4])
         put = g("reshape", g("index_put", moved, new, places), shape=[3, 5, 2, 4])
         return g("permute", put, axes=[order.index(axis) for axis in range(4)])
 
     def attend(g, places, count, product=False):
-        """New keys and values at their places, then an attention over the pages of a table, in which only |places| are seen."""
+        """Writes new keys and values at their positions, then attends over the pages of a table with |places| as the mask."""
         new = lambda: g("reshape", g("matmul", g.x([count, 3]), g.x([3, 8])), shape=[count, 2, 4]) if product else g.x([count, 2, 4])
         keys, values = in_pages(g, "keys", [0, 3, 1, 2], new(), places), in_pages(g, "values", [0, 2, 1, 3], new(), places)
         table = g("mod", g.x([2], "int32"), 3)
@@ -658,11 +660,11 @@ def regions():
 
 
 def scatter():
-    """Sums of what was sent to each place, of more places than are looked through (engine/opt/scatter_invert.c)."""
+    """Sums of scattered values, with more positions than are searched through (engine/opt/scatter_invert.c)."""
     c = Cases("scatter", dims={"p": [1, 150], "k": [1, 260]})
 
     def keys(g, shape, places, dtype="int32"):
-        """Each place several times, some of none, and some that are no place."""
+        """Keys with duplicates, missing positions, and keys out of range."""
         first = g("mul", g("arange", stop=shape[0], dtype=dtype), 37)
         return g("mod", g("add", g("reshape", first, shape=[shape[0]] + [1] * (len(shape) - 1)), g.x(shape, dtype)), places + 3)
 

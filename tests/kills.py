@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kill servers in the midst of training jobs and of uploads, and see that every job ends as if nothing had happened and nothing is torn.
+"""Kill servers during training jobs and uploads, and check that jobs end with unchanged results and that no data is torn.
 
     tests/kills.py [--kills N] [--seed S] [--backend interp|opencl|vulkan] [--steps N] [--only jobs|uploads]
 
-An undisturbed job is trained first: dropout, AdamW, reports, evaluations by an entry or by another program, checkpoints.  Then the same job is submitted to
-servers that are killed (SIGKILL) at random moments and started again on the same folder, until N of them were.  Each job must end with the same bytes of
-state and the same reports, whatever was half written when its server died.
+First an undisturbed job is trained: dropout, AdamW, reports, evaluations by an entry or by another program, checkpoints.  Then
+the same job is submitted to servers that are killed (SIGKILL) at random times and restarted on the same folder, until N servers
+were killed.  Each job must end with the same bytes of state and the same reports, whatever was partly written at the kill.
 
-Meanwhile N other servers are killed while blobs and durable tensors are sent to them.  What was answered must be there afterwards, whole; what was not is
-whole or not there; and an upload that broke off goes on where the server says."""
+Meanwhile N other servers are killed during uploads of blobs and durable tensors.  Acknowledged data must exist and be complete;
+unacknowledged data must be complete or missing; and an interrupted upload resumes at the position that the server reports.
+"""
 
 import argparse
 import hashlib
@@ -45,7 +46,7 @@ def submit(server, steps, judged):
 
 
 def outcome(server, job):
-    """State and reports of a job that is done."""
+    """Returns state and reports of a finished job."""
     done = wait(server, job, ("done", "failed", "cancelled"), 120)
     if done["state"] != "done":
         raise AssertionError(f"job {job} is {done['state']}: {done['reason']}\n{server.log_text()[-3000:]}")
@@ -55,7 +56,7 @@ def outcome(server, job):
 
 
 def check_files(folder):
-    """Every checkpoint that bears its name is whole, whenever one looks."""
+    """Checks that every checkpoint under its final name is complete, at any time."""
     for path in pathlib.Path(folder, "jobs").glob("*/*.safetensors"):
         tensors, metadata = read_safetensors(path.read_bytes())
         for name, (_, shape, data) in tensors.items():
@@ -73,7 +74,7 @@ def start(folder, backend):
 
 
 def run(kills, seed, backend, steps, tell=print):
-    """Gives (kills, jobs, restarts of these)."""
+    """Returns (kills, jobs, restarts of the jobs)."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         server = start(folder, backend)
@@ -127,7 +128,7 @@ def blob_path(data):
 
 
 def send(server, data, piece):
-    """Go on with a blob until it is whole, a piece at a time; ends early where the server does."""
+    """Continues the upload of a blob until it is complete, a piece at a time; returns early if the server dies."""
     while True:
         answer = server.call("PUT", blob_path(data), b"", {"content-range": f"bytes */{len(data)}"})
         if answer.status == 201:
@@ -142,7 +143,7 @@ def send(server, data, piece):
 
 
 def send_all(server, data, piece, tensors, answered):
-    """The blob and, beside it, tensors under ever new names; |answered| gets what the server said yes to."""
+    """Uploads the blob and tensors under new names; |answered| receives the acknowledged data."""
     try:
         for name, bytes_ in tensors.items():
             if server.call("PUT", f"/api/v1/tensors/{name}?dtype=uint8&shape={len(bytes_)}&durable=true", bytes_, OCTETS).status == 201:
@@ -150,7 +151,7 @@ def send_all(server, data, piece, tensors, answered):
         send(server, data, piece)
         answered.add("blob")
     except (OSError, http.client.HTTPException):
-        pass  # it was killed
+        pass  # the server was killed
 
 
 def check_uploads(server, data, tensors, answered):
@@ -168,7 +169,7 @@ def check_uploads(server, data, tensors, answered):
 
 
 def run_uploads(kills, seed, tell=print):
-    """Gives (kills, blobs sent, of these how many had broken off)."""
+    """Returns (kills, uploaded blobs, number of interrupted uploads among them)."""
     draw = random.Random(seed)
     folder, blobs, broken, data, fresh = tempfile.mkdtemp(), 0, 0, None, True
     server = start(folder, "interp")

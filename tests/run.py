@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Build and run every test, and end with one line: N passed, N failed, N skipped.
+"""Build and run all tests, and end with one line: N passed, N failed, N skipped.
 
     tests/run.py [--full] [--long] [WORD...]    only the parts whose name contains one of the words
     tests/run.py [--full] [--long] --list       name the parts
 
-Without --full, and without words, what takes minutes is left out: the parts of FULL, the files of FULL_FILES, and the unit tests whose entry in a meson.build has
-the suite "full".
+Without --full and without words, slow tests are omitted: the parts of FULL, the files of FULL_FILES, and the unit tests whose
+entry in a meson.build has the suite "full".
 
-Two parts run at a time, since most tests wait more than they work; what a part has to say comes when it ends.  A Python test that fails is run once more at
-the end, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.  More than a few are not unsteady but broken.
+Two parts run at a time, since most tests wait more than they compute; the output of a part is printed at its end.  A failed
+Python test runs once more at the end, alone, and is reported as unsteady if it then passes, since tests with time limits share
+the machine with other parts.  A folder with more than a few failures is broken, not unsteady.
 
-Parts: generated files, layers, texts (the text golden), format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
-Python tests (test_*.py, unittest) under tests/, against the plain build of the server; tsan, mixed requests to a server with ThreadSanitizer.  --long adds
-long, which takes hours: random graphs between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it
-alone); and races, the Python tests of the server under ThreadSanitizer.
+Parts: generated files, layers, texts (the text golden), format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with
+ASan and UBSan); one part for each folder of Python tests (test_*.py, unittest) under tests/, with the plain build of the
+server; tsan, mixed requests to a server with ThreadSanitizer.  --long adds long, which takes hours and resumes after a stop:
+random graphs on all levels and devices, and kernels with random moves (`--long long` runs it alone); and races, the Python
+tests of the server under ThreadSanitizer.
 """
 import concurrent.futures
 import hashlib
@@ -33,31 +35,31 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLAIN, ASAN, TSAN = ROOT / "build", ROOT / "build-asan", ROOT / "build-tsan"
 JOBS = str(os.cpu_count() or 2)
-LANES = 2             # parts at a time
-# Parts that only --full or their name begins.
+LANES = 2             # number of concurrent parts
+# Parts that run only with --full or by name.
 FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "page", "ptx")
-# Files of Python tests, by folder, that take minutes and that only --full or their folder's name begins.
+# Slow files of Python tests by folder, which run only with --full or by the folder's name.
 FULL_FILES = {"http": ("test_job_restarts", "test_faults", "test_lifecycle", "test_caches", "test_children", "test_fair", "test_background"), "torch": ("test_attention",),
               "llm": ("test_device_memory",)}
-SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together
-FOLDER_SECONDS = 1500  # of Python tests
-TSAN_MINUTES = 0.5     # of mixed requests under ThreadSanitizer
-RACES = {"http": 90, "models": 20, "operations": 10}  # folders of Python tests under ThreadSanitizer, and the minutes they may take there
-MOST_UNSTEADY = 3     # tests of a folder that get a second try
-TIDY_FILES = 12       # a sample: all of them take minutes
-LONG_MOVES = {"interp": 100000, "opencl": 2000, "vulkan": 2000}  # kernels with random moves, compared with those without
-MOVES_SLICE = 300     # of them at once: minutes on a driver
+SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these start first, so that the lanes end at about the same time
+FOLDER_SECONDS = 1500  # limit for a folder of Python tests
+TSAN_MINUTES = 0.5     # duration of mixed requests under ThreadSanitizer
+RACES = {"http": 90, "models": 20, "operations": 10}  # folders of Python tests that run under ThreadSanitizer, with their limits in minutes
+MOST_UNSTEADY = 3     # tests of a folder that are tried again
+TIDY_FILES = 12       # a sample, since all files take minutes
+LONG_MOVES = {"interp": 100000, "opencl": 2000, "vulkan": 2000}  # number of kernels with random moves, compared with kernels without moves
+MOVES_SLICE = 300     # kernels per slice: minutes on a driver
 EMULATED = ["libemulated_amx.so"] if platform.machine() == "x86_64" else []  # for tests/amx
 C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
 
 
 class Tally:
-    """What came of some tests, and what is to be said of them."""
+    """The results of some tests, and the messages about them."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures, self.unsteady, self.said = [], [], []
-        self.again = []  # (folder, test): to be tried alone
+        self.again = []  # (folder, test): to be tried again alone
 
     def add(self, passed=0, failed=0, skipped=0):
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
@@ -71,14 +73,15 @@ class Tally:
         self.say(f"FAILED {name}\n{text}")
 
     def take(self, other):
-        """Another's results too."""
+        """Adds the results of another tally."""
         self.add(other.passed, other.failed, other.skipped)
         for mine, theirs in ((self.failures, other.failures), (self.unsteady, other.unsteady), (self.again, other.again)):
             mine.extend(theirs)
 
 
 def command(*words, env=None, seconds=1200, text=""):
-    """(exit status, output) of a command in the root of the project, given |text|; 124 where it took too long."""
+    """Runs a command in the root of the project with |text| as its input.  Returns (exit status, output); 124 after a
+    timeout."""
     try:
         done = subprocess.run([str(word) for word in words], cwd=ROOT, env={**os.environ, **(env or {})}, timeout=seconds, input=text.encode(),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -99,7 +102,7 @@ def simple(tally, name, *words, **options):
 
 
 def set_up(folder, *options):
-    """A build folder; the output of meson where that fails."""
+    """Sets up a build folder.  Returns the output of a failed meson."""
     if (folder / "build.ninja").exists():
         return ""
     status, output = command("meson", "setup", folder, *options)
@@ -132,7 +135,7 @@ def build_tsan(tally):
     return build(tally, "build with TSan", TSAN, ["--buildtype=debugoptimized", "-Db_sanitize=thread", "-Db_ndebug=false", "-Dtests=false"], ["beamline"])
 
 
-# ---- static
+# ---- static checks
 
 def c_files():
     return sorted(str(path.relative_to(ROOT)) for folder in C_FOLDERS for path in (ROOT / folder).rglob("*.[ch]"))
@@ -148,7 +151,7 @@ def run_layers(tally):
 
 
 def run_texts(tally):
-    """The rendered text of each kernel is that of the golden, tests/texts."""
+    """The rendered text of each kernel equals the golden, tests/texts."""
     if not build_plain(tally):
         return
     status, output = command(sys.executable, "tools/texts.py", "--build", PLAIN)
@@ -167,7 +170,7 @@ def run_format(tally):
 
 def run_cppcheck(tally):
     simple(tally, "cppcheck", "cppcheck", "-q", "-j", JOBS, "--std=c11", "--enable=warning,portability", "--inline-suppr", "--error-exitcode=1",
-           # The first two are no findings; of the third, all there were had the check where it belongs.
+           # The first two are no findings; of the third, all findings were false: the code checks the index in time.
            "--suppress=missingIncludeSystem", "--suppress=internalAstError", "--suppress=arrayIndexThenCheck", "--max-configs=2", "-I", ".", "-D_GNU_SOURCE",
            *[name for name in c_files() if name.endswith(".c") and not name.startswith("tests/")])
 
@@ -181,8 +184,8 @@ def run_tidy(tally):
 
 
 def run_clang(tally):
-    """The other compiler, with every warning an error; gcc's are errors in the build with ASan."""
-    if not build_plain(tally):  # for the headers that are made
+    """Compiles with clang, with every warning as an error; gcc's warnings are errors in the build with ASan."""
+    if not build_plain(tally):  # for the generated headers
         return
     flags = (ROOT / "tools" / "cflags").read_text().split()
     names = [name for name in c_files() if name.endswith(".c") and not name.startswith("tests/fuzz")]
@@ -192,7 +195,7 @@ def run_clang(tally):
 # ---- unit tests
 
 def count_cmocka(output):
-    """(passed, failed, skipped) of cmocka's words, or None where there are none."""
+    """Returns (passed, failed, skipped) from cmocka's output, or None if there are none."""
     ran = re.search(r"\[==========\].* (\d+) test\(s\) run", output)
     if ran is None:
         return None
@@ -203,7 +206,7 @@ def count_cmocka(output):
 
 
 def add_unit(tally, entry):
-    """One line of meson's log: a program with several tests."""
+    """Adds one line of meson's log: a program with several tests."""
     output = entry.get("stdout", "") + entry.get("stderr", "")
     counts = count_cmocka(output)
     if entry["result"] in ("OK", "EXPECTEDFAIL"):
@@ -211,7 +214,8 @@ def add_unit(tally, entry):
     elif entry["result"] == "SKIP":
         tally.add(skipped=1)
     elif counts and counts[1] == 0 and "Tracer caught signal" in output and "detected memory leaks" not in output:
-        # LeakSanitizer stops all threads at exit and may crash beside PoCL's: always on a bare Debian 12, never on others
+        # LeakSanitizer stops all threads at exit and may crash with PoCL's threads: always on a bare Debian 12, never on other
+        # machines
         tally.add(*counts)
         tally.say(f"note: {entry['name']}: LeakSanitizer crashed beside a driver's threads, so leaks were not looked for; all tests passed")
     else:
@@ -236,10 +240,10 @@ def run_unit(tally):
         add_unit(tally, json.loads(line))
 
 
-# ---- Python tests, each folder in a process of its own
+# ---- Python tests, with a process per folder
 
 class Counting(unittest.TextTestResult):
-    """Counts what passed too; a failed subtest makes its test fail once."""
+    """A result that also counts successes; failed subtests count as one failure of their test."""
 
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
@@ -259,7 +263,7 @@ class Counting(unittest.TextTestResult):
 
 
 def single_tests(suite):
-    """The tests of a suite, one by one."""
+    """Yields the single tests of a suite."""
     for test in suite:
         if isinstance(test, unittest.TestSuite):
             yield from single_tests(test)
@@ -268,7 +272,7 @@ def single_tests(suite):
 
 
 def run_folder_here(folder, report, names):
-    """Run the tests of a folder in this process, or those of these names, and write what came of them."""
+    """Runs the tests of a folder in this process, or the tests with the given names, and writes the results."""
     sys.path[:0] = [str(folder), str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests")]
     import watched_threads
     loader = unittest.defaultTestLoader
@@ -278,7 +282,7 @@ def run_folder_here(folder, report, names):
         suite = unittest.TestSuite(test for test in single_tests(suite) if type(test).__module__ not in left)
     result = unittest.TextTestRunner(resultclass=Counting, verbosity=1).run(suite)
     bad = result.failures + result.errors
-    if watched_threads.raised:  # after the last test
+    if watched_threads.raised:  # raised after the last test
         print("\n".join(watched_threads.raised), file=sys.stderr)
         bad.append((unittest.FunctionTestCase(watched_threads.tell), ""))
     whole = {getattr(test, "test_case", test) for test, _ in bad} | set(result.unexpectedSuccesses)  # of a subtest, its test
@@ -288,7 +292,7 @@ def run_folder_here(folder, report, names):
 
 
 def run_folder(folder, *names):
-    """(report of its tests or None, what went wrong or was printed)"""
+    """Returns (report of a folder's tests or None, errors or output)."""
     report = PLAIN / f"report-{folder.name}.json"
     report.unlink(missing_ok=True)
     status, output = command(sys.executable, __file__, "--folder", folder, report, *names, seconds=FOLDER_SECONDS)
@@ -315,7 +319,7 @@ def run_python(tally, folder):
 
 
 def run_again(tally, tests):
-    """Tests of folders that failed beside others, one by one."""
+    """Runs the failed tests again, one by one."""
     for folder, name in tests:
         counts, output = run_folder(folder, name)
         if counts and counts["passed"]:
@@ -325,13 +329,13 @@ def run_again(tally, tests):
             tally.fail(name, output[-6000:])
 
 
-# ---- ThreadSanitizer: on the interpreter, since drivers are not built with it
+# ---- ThreadSanitizer, with the interpreter, since drivers are not instrumented
 
 def run_tsan(tally):
     if not build_tsan(tally):
         return
     status, output = command(TSAN / "beamline", "--version")
-    if status != 0 and "unexpected memory mapping" in output:  # gcc 12's, where the kernel draws addresses of more than 28 bits
+    if status != 0 and "unexpected memory mapping" in output:  # gcc 12's runtime does not support kernels that randomise more than 28 bits of addresses
         tally.add(skipped=1)
         tally.say("skipped tsan: ThreadSanitizer does not start with this kernel's vm.mmap_rnd_bits")
     else:
@@ -339,7 +343,7 @@ def run_tsan(tally):
 
 
 def run_races(tally):
-    """The tests of the server, ten times as slow: one that fails only tells of its time limit, so what counts is whether a race was told of."""
+    """Runs the tests of the server, ten times as slow: failures may be due to time limits, so only reported races count."""
     if not build_tsan(tally):
         return
     for name, minutes in RACES.items():
@@ -358,7 +362,7 @@ def run_races(tally):
 
 
 def run_long(tally):
-    """Thousands of random graphs, then of random moves; what they are at is shown while they run."""
+    """Runs thousands of random graphs, then random moves, and prints their progress."""
     if not build_plain(tally):
         return
     simple(tally, "soak of texts", sys.executable, "tests/soak_texts.py")
@@ -372,7 +376,8 @@ def run_long(tally):
 
 
 def run_moves(tally, device, pairs):
-    """Pairs of a kernel and a list of moves, in slices on all cores: what was done is in a file, and the next run goes on from there."""
+    """Checks pairs of a kernel and a move list, in slices on all cores; a file stores the progress, from which the next run
+    resumes."""
     program, state = PLAIN / "check_moves", PLAIN / "fuzz" / f"moves-{device}.json"
     made = hashlib.sha256(program.read_bytes()).hexdigest()
     done = json.loads(state.read_text()) if state.exists() else {}
@@ -401,7 +406,7 @@ def run_moves(tally, device, pairs):
 
 
 def parts():
-    """Name -> function of what there is to run: the quickest answers, then the slowest parts, then the others."""
+    """Returns {name: function} of the parts to run: the quickest first, then the slowest, then the others."""
     found = {"generated": run_generated, "layers": run_layers, "texts": run_texts, "format": run_format, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy,
              "unit": run_unit, "tsan": run_tsan}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
@@ -410,15 +415,15 @@ def parts():
     return {name: found[name] for name in first + [name for name in found if name not in first]}
 
 
-LONG = {"long": run_long, "races": run_races}  # one after the other, when all else is done
+LONG = {"long": run_long, "races": run_races}  # one after the other, after all other parts
 
 
 def run_part(name, function):
-    """What came of a part, once it is told."""
+    """Runs a part and prints its results."""
     tally, start = Tally(), time.monotonic()
     try:
         function(tally)
-    except Exception as error:  # a mistake of ours: the other parts are run all the same
+    except Exception as error:  # an error of this script; the other parts still run
         tally.fail(name, repr(error))
     unsure = f", {len(tally.again)} to be tried again" if tally.again else ""
     tally.say(f"{name}: {tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped{unsure}, {time.monotonic() - start:.0f} s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A server of its own for a class of Python tests."""
+"""Runs a server for a class of Python tests."""
 import os
 import pathlib
 import re
@@ -12,12 +12,12 @@ import unittest
 import beamline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OLDEST_NODE = 18  # the major version in clients/js/package.json
+OLDEST_NODE = 18  # the major version of node in clients/js/package.json
 SERVER = pathlib.Path(os.environ.get("BEAMLINE", ROOT / "build" / "beamline"))
 
 
 class Server:
-    """build/beamline on a free port.  ``stop`` gives its exit status."""
+    """Runs build/beamline on a free port.  ``stop`` returns its exit status."""
 
     def __init__(self, *options):
         self.log = tempfile.TemporaryFile("w+")
@@ -32,7 +32,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def text(self):
-        """Its log."""
+        """Returns its log."""
         self.log.seek(0)
         return self.log.read()
 
@@ -49,7 +49,7 @@ class Server:
 
 
 class ServedCase(unittest.TestCase):
-    """Tests that talk to one server, of which ``client`` is a client."""
+    """Tests that share a server; ``client`` is a client of it."""
 
     options = ()
 
@@ -70,7 +70,7 @@ class ServedCase(unittest.TestCase):
 
 
 def node_lacks():
-    """Why scripts cannot be run here; None where they can."""
+    """Returns the reason why node scripts cannot run here, or None."""
     program = shutil.which("node")
     if program is None:
         return f"no node >= {OLDEST_NODE}"

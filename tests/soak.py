@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Is the server steady?  Mixed requests, valid and not, from several clients; then its memory, files and gauges must be back.
+"""Soak test: mixed valid and invalid requests from several clients; afterwards memory, files and gauges must be as before.
 
     tests/soak.py [--requests 100000 | --minutes 30] [--backends opencl,interp] [--asan BUILD | --tsan BUILD | --program FILE]
 
-Every client is a process with one connection that it keeps, and connections of their own for what breaks them.  What a request
-must answer is known, so a result that belongs to somebody else is noticed too.  Fails on an answer that should not be, where
-resident memory grows over 8 MiB + 2% after the first fifth, and on a file, tensor, lease, program, job or device byte left behind.
-Clients have one of two keys; jobs, blobs, models that are loaded meanwhile, and keys that come and go are in tests/soak_kept.py.
-With --asan BUILD the program is that of a build with ASan and UBSan; then the end of the server also looks for leaks.
-With --tsan BUILD it is that of a build with ThreadSanitizer, on the interpreter, since drivers are not built so; any race it tells of fails."""
+Every client is a process with a kept connection, and separate connections for requests that break their connection.  The
+expected answers are known, so an answer that belongs to another client is detected too.  The test fails at an unexpected
+answer, if resident memory grows by more than 8 MiB + 2% after the first fifth, and if a file, tensor, lease, program, job or
+device byte remains.  Clients use one of two keys.  tests/soak_kept.py has the clients for jobs, blobs, models that are loaded
+meanwhile, and changing keys.  With --asan BUILD the program is a build with ASan and UBSan, and leaks are checked at the end of
+the server.  With --tsan BUILD it is a build with ThreadSanitizer with the interpreter, since drivers are not instrumented; any
+reported race fails the test.
+"""
 
 import argparse
 import base64
@@ -38,9 +40,9 @@ import soak_kept  # noqa: E402
 from fixture import JSON, OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter, graph, head, read_safetensors, safetensors  # noqa: E402
 
 RUN, PROGRAMS, TENSORS, LEASES = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors", "/api/v1/leases"
-PLANS, STRUCTURES = 48, 160  # the plan cache holds fewer than there are, so that plans come and go
+PLANS, STRUCTURES = 48, 160  # fewer plans than structures, so that plans are evicted
 MAX_BODY = 1 << 20
-SCRATCH = 1 << 20  # device bytes that plans may hold for intermediate results
+SCRATCH = 1 << 20  # limit of the plans' scratch memory on the device
 ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "60", "--log-level", "error", "--model-poll", "0.2",
         "--running-jobs", "3", "--response-cache", "1M")
 KEYS = ("even", "odd")
@@ -48,11 +50,12 @@ SCOPES = "infer,run,train,metrics"
 
 
 class Wrong(Exception):
-    """An answer that should not be."""
+    """An unexpected answer."""
 
 
 class Keyed(Server):
-    """A server with a folder of state, one of models, and a key for each half of the clients; what is asked of it directly bears the admin's."""
+    """A server with a state folder, a models folder, and a key for each half of the clients; direct requests use the
+    administrator's key."""
 
     def __init__(self, clients, *args, env=None):
         self.folder, self.secrets = tempfile.TemporaryDirectory(), {}
@@ -73,7 +76,7 @@ class Keyed(Server):
 
 
 class Client:
-    """One client: a kept connection, random choices of its own, and a count of what it asked."""
+    """A client: a kept connection, its own random generator, and a counter of requests."""
 
     def __init__(self, server, number, seed):
         self.host, self.port, self.number = "127.0.0.1", server.port, number
@@ -84,7 +87,7 @@ class Client:
         self.secret, self.other_secret = server.secrets[self.key], server.secrets[self.other_key]
 
     def call(self, method, path, body=None, headers=None, expect=(200,)):
-        """The body of an answer that must have one of these statuses; parsed where it is JSON."""
+        """Returns the body of an answer with one of the expected statuses; parses JSON."""
         headers = dict(headers or {})
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
@@ -98,7 +101,7 @@ class Client:
                 data = reply.read()
                 break
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                self.connection.close()  # what was refused for its framing ends its connection
+                self.connection.close()  # a framing error closes the connection
                 if not again:
                     raise
         kind = reply.headers.get("content-type", "")
@@ -111,7 +114,7 @@ class Client:
             raise Wrong(f"{what}: {got}, not {want}")
 
     def run(self, document, want, **members):
-        """Run a graph and look at what it gives."""
+        """Runs a graph and checks the results."""
         answer = self.call("POST", RUN, {**document, **members})
         for name, data in want.items():
             self.same(data, answer["outputs"][name]["data"], f"{name} of {json.dumps(document)[:300]}")
@@ -128,7 +131,7 @@ class Client:
         return head(method, path, "Authorization: Bearer " + self.secret, *lines)
 
     def leave(self, method, path, *lines, body=b""):
-        """Ask on a connection of its own, and go away before the answer is complete."""
+        """Sends a request on a separate connection and disconnects before the answer is complete."""
         with self.socket() as sock:
             sock.sendall(self.head(method, path, *lines) + body)
             sock.settimeout(0.05)
@@ -138,7 +141,7 @@ class Client:
                 pass
 
     def post(self, path, document):
-        """A connection of its own on which this was asked."""
+        """Sends a request on a separate connection.  Returns the connection."""
         body = json.dumps(document).encode()
         sock = self.socket()
         sock.sendall(self.head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
@@ -146,14 +149,14 @@ class Client:
 
 
 def rows(*given):
-    """Nodes of (id, op, in, attrs)."""
+    """Converts (id, op, in, attrs) rows to nodes."""
     return [{"id": i, "op": op, "in": ins, **({"attrs": attrs[0]} if attrs else {})} for i, op, ins, *attrs in given]
 
 
-# ---- what is asked; each is a function of a client
+# ---- requests; each function is one request of a client
 
 def cached(c):
-    """Graphs that soon everyone's plans hold, with numbers of one's own."""
+    """Graphs that are soon in the plan cache, with random numbers."""
     a, b = c.random.randrange(1000), c.random.randrange(1000)
     kind = c.random.randrange(4)
     if kind == 0:
@@ -178,7 +181,7 @@ def gradient(c):
 
 
 def structure(c, number=None):
-    """One of more graphs than there is room for plans: each digit of its number in base 3 is a node."""
+    """Returns one of more graphs than the plan cache holds: each digit of the number in base 3 is a node."""
     number, x = c.random.randrange(STRUCTURES) if number is None else number, c.random.randrange(100)
     nodes, last, value, left = [], "x", x, number + 3
     while left > 0:
@@ -202,7 +205,7 @@ def named_dimension(c):
 
 
 def program(c):
-    """Put, run, look at, replace and delete a program of one's own."""
+    """Puts, runs, reads, replaces and deletes a program of the client."""
     path = f"{PROGRAMS}/{c.own('p')}"
     steps = c.random.randrange(1, 40)
     c.call("PUT", path, counter(), expect=(201,))
@@ -231,7 +234,7 @@ def training(c):
 
 
 def tensor(c):
-    """Put one as bytes, gzip, deflate or JSON, get it in each form, delete it."""
+    """Puts a tensor as bytes, gzip, deflate or JSON, gets it in each form, and deletes it."""
     n = c.random.randrange(0, 3000)
     data = [c.random.randrange(1000) for _ in range(n)]
     raw, path = struct.pack(f"<{n}i", *data), f"{TENSORS}/{c.own('t')}"
@@ -258,11 +261,11 @@ def tensor(c):
 
 
 def kept(c):
-    """Results that stay, under a lease that ends or expires; names are then gone."""
+    """Retained results under a lease that ends or expires; their names are then free."""
     a, ends = c.random.randrange(1000), c.random.randrange(3) > 0
     lease = c.call("POST", LEASES, {"ttl": 60 if ends else 10}, expect=(201,))["lease"]
     c.run(graph(inputs={"x": [a, a]}, outputs=[]), {}, keep={"k": "y", "l": "y"} if a % 2 else {"k": "y"}, lease=lease)
-    c.run(graph(inputs={"x": {"tensor": "k"}}), {"y": [4 * a] * 2}, keep={"k": "y"}, lease=lease)  # onto its own input
+    c.run(graph(inputs={"x": {"tensor": "k"}}), {"y": [4 * a] * 2}, keep={"k": "y"}, lease=lease)  # replaces its own input
     c.same([4 * a] * 2, c.call("GET", f"{TENSORS}/k?lease={lease}")["data"], "kept")
     if ends:
         c.call("PUT", f"{LEASES}/{lease}", {"ttl": 20})
@@ -271,7 +274,7 @@ def kept(c):
 
 
 def shared(c):
-    """One program and one tensor that all clients put, run and delete at the same time."""
+    """One program and one tensor that all clients put, run and delete concurrently."""
     path, name = PROGRAMS + "/shared", TENSORS + "/shared"
     for _ in range(4):
         kind = c.random.randrange(7)
@@ -292,20 +295,20 @@ def shared(c):
 
 
 def files(c):
-    """safetensors in and out."""
+    """safetensors in both directions."""
     a = c.random.randrange(1000)
     document = {k: v for k, v in graph().items() if k != "inputs"}
     file = safetensors({"x": ("F32", [2], struct.pack("<2f", a, 1))}, {"request": json.dumps(document)})
     answer = c.call("POST", RUN, file, {"content-type": SAFETENSORS, "accept": SAFETENSORS})
     c.same(struct.pack("<2f", 2 * a, 2), read_safetensors(answer)[0]["y"][2], "file")
     broken = bytearray(file)
-    broken[c.random.randrange(len(file) - 8)] ^= 1 << c.random.randrange(8)  # may well be whole still
+    broken[c.random.randrange(len(file) - 8)] ^= 1 << c.random.randrange(8)  # the file may still be valid
     c.call("POST", RUN, bytes(broken), {"content-type": SAFETENSORS}, expect=(200, 400, 404, 422))
     c.call("POST", RUN, file[:c.random.randrange(len(file))], {"content-type": SAFETENSORS}, expect=(400, 422))
 
 
 def coded(c):
-    """gzip: whole, cut off, not gzip at all, and a bomb."""
+    """gzip bodies: complete, truncated, not gzip, and a decompression bomb."""
     gz = {**JSON, "content-encoding": "gzip"}
     body = gzip.compress(json.dumps(graph(inputs={"x": [c.number, 1]})).encode())
     c.same([2 * c.number, 2], c.call("POST", RUN, body, gz)["outputs"]["y"]["data"], "gzip")
@@ -339,7 +342,7 @@ IMPOSSIBLE = [
 
 
 def impossible(c):
-    """Documents that are JSON and no graph; programs too."""
+    """JSON documents that are no valid graphs; programs too."""
     for _ in range(4):
         c.call("POST", RUN, c.random.choice(IMPOSSIBLE), expect=(400, 404, 422))
     bad = {k: v for k, v in c.random.choice(IMPOSSIBLE).items() if k != "inputs"}
@@ -348,7 +351,7 @@ def impossible(c):
 
 
 def elsewhere(c):
-    """Addresses, methods, types and sizes that are not taken, and the small pages that are."""
+    """Unsupported addresses, methods, types and sizes, and small supported pages."""
     c.call("GET", c.random.choice(["/nothing", "/api/v2/run", "/api/v1/tensors/none", "/api/v1/programs/%00", "/api/v1/leases/x/y", "//", "/%2e%2e"]),
            expect=(400, 404))
     c.call(c.random.choice(["DELETE", "PATCH", "GET"]), RUN, expect=(405,))
@@ -360,7 +363,7 @@ def elsewhere(c):
 
 
 def oversize(c):
-    """More than a body may have, told at once, found out on the way, and in chunks."""
+    """Bodies over the limit: by a declared length, by their actual length, and in chunks."""
     kind, line = c.random.randrange(3), b" " * 65536
     lengths = ("Content-Length: 99999999999", f"Content-Length: {MAX_BODY + c.random.randrange(1, 1000)}", "Transfer-Encoding: chunked")
     parts = ([b"{"], [line] * 17, [b"10000\r\n" + line + b"\r\n"] * 17 + [b"0\r\n\r\n"])
@@ -381,7 +384,7 @@ def oversize(c):
 
 
 def aborted(c):
-    """Clients that go away: within a head, a body or an upload, while their work waits or runs, and while they are answered."""
+    """Clients that disconnect: in a head, a body or an upload, while their request waits or runs, and during the answer."""
     kind = c.random.randrange(6)
     if kind == 0:
         sock = c.socket()
@@ -406,14 +409,14 @@ def aborted(c):
             sock.shutdown(socket.SHUT_WR)
             sock.recv(1000)
     if c.random.randrange(2):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset instead of an end
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset instead of a close
     sock.close()
     if kind >= 4:
         c.call("DELETE", path, expect=(204,))
 
 
 def late(c):
-    """A run that passes its time limit tells how many steps it made, and made exactly those."""
+    """A run that exceeds its time limit reports its number of steps, and executed exactly these."""
     path = f"{PROGRAMS}/{c.own('late')}"
     c.call("PUT", path, counter(), expect=(200, 201))
     problem = c.call("POST", path + "/run", {"steps": SLOW_STEPS, "timeout_ms": c.random.randrange(1, 20)}, expect=(504,))
@@ -426,8 +429,8 @@ MIX = [(cached, 60), (gradient, 12), (structure, 6), (named_dimension, 4), (prog
 
 
 def work(server, number, seed, quota, ends, progress, failures):
-    """The whole life of a client, in a process of its own.  The first one begins with every structure, since a driver may keep
-    some memory for each source that it compiles."""
+    """The complete run of a client in its own process.  The first client begins with every structure, since a driver may keep
+    memory for each compiled source."""
     client = Client(server, number, seed)
     functions, weights = zip(*MIX)
     function = structure
@@ -438,15 +441,15 @@ def work(server, number, seed, quota, ends, progress, failures):
             function = client.random.choices(functions, weights)[0]
             function(client)
             progress[number] = client.asked
-    except BaseException:  # whatever it is, the parent tells it
+    except BaseException:  # any exception is passed to the parent process
         failures.put(f"client {number}, {function.__name__}, request {client.asked}:\n{traceback.format_exc()}")
     client.connection.close()
 
 
-# ---- looking at the server
+# ---- the state of the server
 
 def gauges(server):
-    """{name: sum over the devices} of its metrics."""
+    """Returns {name: sum over the devices} of the metrics."""
     found = {}
     for line in server.call("GET", "/metrics").body.decode().splitlines():
         match = re.fullmatch(r"beamline_(\w+)(?:\{device=.*\})? (\S+)", line)
@@ -467,7 +470,8 @@ def show(s, start):
 
 
 def drive(server, requests, seconds, clients, seed, report):
-    """Run the clients to their end, which is that of |requests| or of |seconds|; gives what went wrong.  |report| is called with the number of requests so far."""
+    """Runs the clients until |requests| requests or for |seconds|.  Returns the errors.  Calls |report| with the number of
+    requests so far."""
     context, ends = multiprocessing.get_context("fork"), time.monotonic() + seconds
     progress, failures = context.Array("l", clients), context.SimpleQueue()
     workers = [context.Process(target=work, args=(server, i, seed, requests // clients, ends, progress, failures), daemon=True) for i in range(clients)]
@@ -490,13 +494,13 @@ EMPTY = {"tensors": 0, "leases": 0, "programs": 0, "jobs": 0, "streams": 0, "con
 
 
 def settle(server):
-    """What is still there once everything that was shared is deleted and the leases expired."""
+    """Deletes everything shared and waits until leases have expired.  Returns the remaining objects."""
     for key in KEYS:
         for path in (PROGRAMS + "/shared", TENSORS + "/shared"):
             server.call("DELETE", path, headers={"authorization": "Bearer " + server.secrets[key]})
         server.call("POST", "/v2/repository/models/reloaded/unload", {}, headers={"authorization": "Bearer " + server.secrets[key]})
     server.call("POST", "/v2/repository/models/reloaded/load", {})
-    left, end = {}, time.monotonic() + 40  # a lease that nobody ends expires
+    left, end = {}, time.monotonic() + 40  # a lease that no client ends expires
     while time.monotonic() < end:
         found = gauges(server)
         left = {name: found[name] for name, count in EMPTY.items() if found[name] != count}
@@ -508,13 +512,13 @@ def settle(server):
 
 
 def compare(first, last, extra):
-    """Problems that two looks at a server without work show: between them nothing may have grown."""
+    """Returns the problems of two idle states of the server: nothing may have grown between them."""
     problems, bound = [], extra + first["rss"] // 50
     print(f"RSS {first['rss'] / 2**20:.2f} MiB after {first['requests']} requests, {last['rss'] / 2**20:.2f} MiB after {last['requests']}"
           f" (bound {(first['rss'] + bound) / 2**20:.2f})", flush=True)
     if last["rss"] > first["rss"] + bound:
         problems.append(f"RSS grew by {last['rss'] - first['rss']} bytes, over the bound of {bound}")
-    if last["files"] > first["files"] + 2:  # a connection that was just closed
+    if last["files"] > first["files"] + 2:  # a connection may just have been closed
         problems.append(f"{last['files']} files are open, {first['files']} were before")
     if last["held"] > first["held"]:
         problems.append(f"{last['held']:.0f} bytes are held, {first['held']:.0f} were before")
@@ -524,10 +528,11 @@ def compare(first, last, extra):
 
 
 def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False, warm=0.2, seconds=float("inf")):
-    """Start a server, ask, look, ask on, look again, stop it; gives a list of problems.  |warm| is the part before the first look."""
+    """Starts a server, sends requests, records the state, sends more requests, compares the state, and stops the server.
+    Returns a list of problems.  |warm| is the part before the first state."""
     server = Keyed(clients, *ARGS, *args, env=env)
     start, looks, problems = time.monotonic(), [], []
-    while server.call("GET", "/v2/health/ready").status != 200 and time.monotonic() < start + soak_kept.PATIENCE:  # models are loaded
+    while server.call("GET", "/v2/health/ready").status != 200 and time.monotonic() < start + soak_kept.PATIENCE:  # models are being loaded
         time.sleep(0.05)
     step, done, shown = max(min(requests, 100000) // 20, 1), 0, 0
 
@@ -568,7 +573,7 @@ def main():
     parser.add_argument("--tsan", metavar="BUILD", help="folder of a build with -Db_sanitize=thread")
     parser.add_argument("--bound", type=float, help="MiB by which resident memory may grow, beside 2%%; default 8, with --asan or --tsan 64")
     options = parser.parse_args()
-    env, bound = {}, options.bound if options.bound is not None else 64 if options.asan or options.tsan else 8  # ASan keeps for a while what was freed
+    env, bound = {}, options.bound if options.bound is not None else 64 if options.asan or options.tsan else 8  # ASan keeps freed memory for a while
     if options.asan:
         env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
         options.program = os.path.join(options.asan, "beamline")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The part of tests/soak.py that is about what stays on a server: jobs, blobs, what is durable, models, keys and what they share.
+"""The clients of tests/soak.py for durable objects: jobs, blobs, durable tensors and programs, models, keys and shares.
 
-Each function is one of a client, as there; |fill| writes the folder of models that `model`, `reload` and `changed` ask."""
+Each function is a request of a client, as in soak.py; |fill| writes the models folder for `model`, `reload` and `changed`.
+"""
 
 import base64
 import hashlib
@@ -16,10 +17,10 @@ import zlib
 P, J, M, T, K = "/api/v1/programs", "/api/v1/jobs", "/v2/models", "/api/v1/tensors", "/api/v1/keys"
 OCTETS = {"content-type": "application/octet-stream"}
 FACTORS = (2, 3, 5)
-LONG = 1_000_000  # steps of a job that is cancelled
-PATIENCE = 120  # seconds for what other clients may hold up
+LONG = 1_000_000  # steps of a job that will be cancelled
+PATIENCE = 120  # seconds to wait for requests that other clients may delay
 ENDED = ("done", "failed", "cancelled")
-KEPT_FOLDERS = ("jobs", "blobs", "models", "tensors", "programs")  # of the folder of --state: what clients delete again
+KEPT_FOLDERS = ("jobs", "blobs", "models", "tensors", "programs")  # subfolders of --state whose files the clients delete again
 
 
 def row(name, op, ins, **attrs):
@@ -27,7 +28,7 @@ def row(name, op, ins, **attrs):
 
 
 def until(c, what, look):
-    """What |look| gives once that is something."""
+    """Returns the result of |look| once it is true."""
     end = time.monotonic() + PATIENCE
     while not (found := look()):
         if time.monotonic() > end:
@@ -39,7 +40,7 @@ def until(c, what, look):
 # ---- jobs
 
 def line():
-    """A line through points, by Adam, and its loss alone."""
+    """A line through points, fitted by Adam, and its loss alone."""
     inputs = {name: {"dtype": "float32", "shape": [4]} for name in "xt"}
     loss = [row("wx", "mul", ["x", "w"]), row("p", "add", ["wx", "b"]), row("e", "sub", ["p", "t"]), row("q", "mul", ["e", "e"]), row("loss", "mean", ["q"])]
     step = row(["w1", "b1"], "adam", ["loss", "w", "b"], lr=0.01)
@@ -55,7 +56,7 @@ OPTIONS = ({"evaluate": {"entry": "test", "inputs": POINTS, "every": 7, "outputs
 
 
 def job(c):
-    """Submitted, followed or not, cancelled or not; its reports and its last checkpoint; and removed."""
+    """A job: submitted, optionally followed or cancelled; checks its reports and its last checkpoint; then removed."""
     path, other, steps = f"{P}/{c.own('j')}", f"{P}/{c.own('e')}", c.random.randrange(1, 200)
     c.call("PUT", path, line(), expect=(201,))
     body = {"program": c.own("j"), "entry": "train", "inputs": POINTS, "steps": steps, "collect": {"every": 1, "outputs": ["loss"]}}
@@ -91,7 +92,7 @@ def job(c):
 
 
 def sequence(c):
-    """Numbered runs: once each, whatever is sent again."""
+    """Numbered runs: executed once each, however often they are sent."""
     path = f"{P}/{c.own('q')}"
     c.call("PUT", path + "?durable=true", {"inputs": {}, "state": {"n": [0]}, "nodes": [row("m", "add", ["n", 1])], "updates": {"n": "m"}, "outputs": ["m"]},
            expect=(201,))
@@ -103,10 +104,10 @@ def sequence(c):
     c.call("DELETE", path, expect=(204,))
 
 
-# ---- what is kept on the disk
+# ---- objects on the disk
 
 def blob(c):
-    """Sent in pieces, left in the middle of one, gone on with, read, deleted."""
+    """A blob: uploaded in pieces, interrupted in a piece, resumed, read, deleted."""
     data = c.random.randbytes(c.random.randrange(2, 400_000))
     path, total = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest(), len(data)
     c.call("HEAD", path, expect=(404,))
@@ -123,7 +124,7 @@ def blob(c):
             break
         last = min(at + c.random.randrange(1, total + 1), total) - 1
         c.call("PUT", path, data[at:last + 1], {**OCTETS, "content-range": f"bytes {at}-{last}/{total}"}, expect=(201, 202, 409))
-        if "received" not in answer:  # the server has not seen yet that the other connection is gone
+        if "received" not in answer:  # the server has not yet detected the end of the other connection
             time.sleep(0.02)
         if time.monotonic() > end:
             c.same(f"a whole blob within {PATIENCE} s", answer, "upload")
@@ -150,7 +151,7 @@ def multiplies(factor):
 
 
 def put_model(models, name, factor, **config):
-    """A version of a model, exchanged at once, as whoever copies one there should do it."""
+    """Writes a version of a model and renames it into place, as users should."""
     folder = pathlib.Path(models, name, "1")
     folder.mkdir(parents=True, exist_ok=True)
     if config:
@@ -160,7 +161,7 @@ def put_model(models, name, factor, **config):
 
 
 def message(*fields):
-    """A protobuf message of (number, value): values are numbers, texts, or messages."""
+    """Encodes a protobuf message of (number, value): values are numbers, texts, or messages."""
     def varint(value):
         return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
     out = b""
@@ -191,7 +192,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def put_alphabet(models):
-    """A text model: after each letter the next one, and after z an a."""
+    """A text model: each letter is followed by the next, and z by a."""
     folder = pathlib.Path(models, "alphabet", "1")
     folder.mkdir(parents=True)
     nodes = [row("next", "add", ["tokens", 1]), row("wrapped", "mod", ["next", 26]), row("hot", "one_hot", ["wrapped"], num_classes=26), row("logits", "cast", ["hot"], dtype="float32")]
@@ -212,7 +213,7 @@ def fill(models, clients):
 
 
 def asked(c, name, expect=(200,)):
-    """(what was sent, what came) of one inference, as JSON or as bytes."""
+    """Returns (request, answer) of one inference, in JSON or binary form."""
     x = [c.random.randrange(50) for _ in range(4)]
     tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32"}
     if c.random.randrange(2):
@@ -237,7 +238,7 @@ def model(c):
 
 
 def text(c):
-    """What follows letters, in several forms, streamed or not; and requests that are refused."""
+    """Text continuations in several forms, streamed or not; and invalid requests."""
     starts, count = [c.random.choice(LETTERS) for _ in range(c.random.randrange(1, 4))], c.random.randrange(1, 30)
     want = ["".join(LETTERS[(LETTERS.index(start) + 1 + i) % 26] for i in range(count)) for start in starts]
     asked = {"model": "alphabet", "prompt": starts, "max_tokens": count, "temperature": 0}
@@ -263,7 +264,7 @@ def text(c):
 
 
 def picture(c):
-    """Pictures of any size, some of which are none."""
+    """Pictures of any size, some of them invalid."""
     width, height = c.random.randrange(1, 60), c.random.randrange(1, 60)
     pixels = bytes(c.random.randrange(c.random.randrange(1, 256)) for _ in range(3)) * (width * height)
     file, broken = png(width, height, pixels), c.random.randrange(3) == 0
@@ -278,8 +279,8 @@ def picture(c):
 
 
 def reload(c):
-    """Loads, with another file and without, unloads and loads that fail, of a model that others ask and load too.  What is in the folder is an
-    administrator's to change."""
+    """Loads with and without another file, unloads, and failing loads, of a model that other clients use and load too.  Models
+    of the folder may only be changed by an administrator."""
     at, kind, root = "/v2/repository/models/reloaded", c.random.randrange(5), {"authorization": "Bearer " + c.root}
     if kind == 0:
         c.call("POST", at + "/unload", {}, root)
@@ -290,14 +291,14 @@ def reload(c):
         c.call("POST", at + "/unload", {}, expect=(200, 403))
     elif kind == 2:
         text = base64.b64encode(json.dumps(multiplies(c.random.choice(FACTORS))).encode()).decode()
-        c.call("POST", at + "/load", {"parameters": {"config": "{}", "file:1/model.json": text}}, expect=(200, 400))  # 400: it was unloaded meanwhile
+        c.call("POST", at + "/load", {"parameters": {"config": "{}", "file:1/model.json": text}}, expect=(200, 400))  # 400: another client unloaded the model
     else:
         c.call("POST", at + "/load", {}, root, expect=(200, 400))
     c.call("POST", "/v2/repository/index", {})
 
 
 def changed(c):
-    """A file of a model changes: it is loaded by itself, or because of a signal."""
+    """A file of a model changes: the model is reloaded by polling, or by a signal."""
     name, factor = c.own("mine"), c.random.choice(FACTORS)
     put_model(c.models, name, factor)
     if c.random.randrange(2):
@@ -322,7 +323,7 @@ def promoted(c):
 # ---- keys
 
 def key(c):
-    """One that is made, or rotated where it was there before, does something, and is revoked with all it has."""
+    """A key: created, or rotated if it exists, used, and revoked with all its objects."""
     name, root = c.own("key"), {"authorization": "Bearer " + c.root}
     made = c.call("POST", K, {"name": name, "scopes": ["run"], "quotas": {"rate": 1000}}, root, expect=(201, 409))
     secret = (made if "key" in made else c.call("POST", f"{K}/{name}/rotate", None, root))["key"]
@@ -338,7 +339,7 @@ def key(c):
 
 
 def share(c):
-    """A tensor that another key may read, until it may not."""
+    """A tensor shared with another key, and unshared."""
     name, data = c.own("s"), c.random.randbytes(64)
     c.call("PUT", f"{T}/{name}?dtype=uint8&shape=64", data, OCTETS, expect=(201,))
     there, theirs = f"{T}/{c.key}:{name}", {"authorization": "Bearer " + c.other_secret, "accept": "application/octet-stream"}
@@ -354,5 +355,5 @@ MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (text, 4),
 
 
 def kept_files(state):
-    """Files under |state| that belong to something a client left there."""
+    """Returns the files under |state| that belong to objects of clients."""
     return [str(path) for folder in KEPT_FOLDERS for path in pathlib.Path(state, folder).rglob("*") if path.is_file()]

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Texts that come, leave and share prefixes: is each what it is alone, and is the server's memory steady?
+"""Soak test of text generation: texts start, end and share prefixes; each must be correct, and memory must not grow.
 
     tests/soak_texts.py [--minutes 1] [--clients 32] [--backends opencl]
 
-The model's keys and values are in pages (docs/models.md), of which there are fewer than all texts at once have, so that pages and texts wait on the host all the
-time.  A third of the clients leave before the end of their text.  Fails where a text is another than its tokens say, where resident memory grows over 8 MiB + 5%
-after the first third, and where pages or charges are left behind."""
+The model has a paged KV cache (docs/models.md) with fewer pages than all concurrent texts need, so that pages are continuously
+evicted to the host and texts wait.  A third of the clients disconnect before the end of their text.  The test fails if a text
+differs from its tokens, if resident memory grows by more than 8 MiB + 5% after the first third, and if pages or charges remain.
+"""
 
 import argparse
 import http.client
@@ -39,7 +40,7 @@ def fill(folder):
 
 
 class Client(threading.Thread):
-    """One text after the other until |end|."""
+    """Generates one text after the other until |end|."""
 
     def __init__(self, port, number, end):
         super().__init__()

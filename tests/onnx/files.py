@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""ONNX files as they are shipped: each becomes a program of a server, is asked at three sizes of each named dimension, and compared with onnxruntime.
+"""Load ONNX files into a server, run them at three sizes of each named dimension, and compare with onnxruntime.
 
     tests/onnx/files.py [--device ID] [--size NAME=N,N,N]... [--value INPUT=NUMBER]... FILE...
 
-A row for each file: what it says where it does not load, else the seconds until it could be asked, and the largest difference, relative to the largest
-number of the output.  Three sizes of a dimension's range are chosen where --size names none.  Inputs are random numbers where --value names none, integers 0 or 1; of a mask,
-ones.  Files with external data cannot be sent by themselves.
+The output has a row for each file: the error of a failed load, or the seconds of the load and the largest difference, relative
+to the largest number of the output.  Without --size the script chooses three sizes of a dimension's range.  Without --value an
+input has random numbers, an integer input zeros and ones, and a mask ones.  Files with external data are not supported, since
+the server receives single files.
 """
 import argparse
 import pathlib
@@ -28,11 +29,11 @@ import onnxruntime  # noqa: E402
 import served  # noqa: E402
 
 RUNS = 3
-LARGEST_BATCH, LARGEST = 3, 256  # of what this chooses, where the range allows it
+LARGEST_BATCH, LARGEST = 3, 256  # limits of the chosen sizes, where the range allows them
 
 
 class Wrong(Exception):
-    """What a file, or an answer of it, has that it should not have."""
+    """A file or its answer has an unexpected property."""
 
 
 def session_of(path):
@@ -43,7 +44,7 @@ def session_of(path):
 
 
 def three_sizes(limits, batch):
-    """The least, the largest that is not too large, and one between."""
+    """Returns the least size, the largest size within the limit, and a size between."""
     least, most, step = (*limits, 1)[:3]
     most = max(least, min(most, LARGEST_BATCH if batch else max(LARGEST, least + 2 * step)))
     count = (most - least) // step
@@ -51,14 +52,14 @@ def three_sizes(limits, batch):
 
 
 def choose_sizes(entry, given):
-    """For each run, a size of each named dimension."""
+    """Returns the sizes of all named dimensions for each run."""
     first = {each["shape"][0] for each in entry["inputs"].values() if each["shape"]}
     every = {name: given.get(name) or three_sizes(limits, name in first) for name, limits in entry.get("dims", {}).items()}
     return [{name: sizes[i % len(sizes)] for name, sizes in every.items()} for i in range(RUNS if every else 1)]
 
 
 def make_array(name, kind, sizes, given, random):
-    """A value of the input, whose shape and dtype |kind| is."""
+    """Makes a value for an input with the shape and dtype of |kind|."""
     shape = [sizes.get(each, each) for each in kind["shape"]]
     dtype = np.dtype(hosting.NARROW.get(kind["dtype"], kind["dtype"]))
     if name in given:
@@ -71,7 +72,7 @@ def make_array(name, kind, sizes, given, random):
 
 
 def difference(got, wanted):
-    """Relative to the largest number; of integers, the part of them that differ."""
+    """The difference relative to the largest number; for integers, the share of differing elements."""
     wanted = np.asarray(wanted)
     if got.shape != wanted.shape:
         raise Wrong(f"has shape {list(got.shape)}, and onnxruntime's {list(wanted.shape)}")
@@ -89,12 +90,12 @@ def difference(got, wanted):
 def run_session(session, arrays, sizes):
     try:
         return session.run(None, dict(zip((each.name for each in session.get_inputs()), arrays, strict=True)))
-    except Exception as problem:  # onnxruntime has a class for each of its codes, of no common base
+    except Exception as problem:  # onnxruntime has an exception class per error code, without a common base
         raise Wrong(f"onnxruntime cannot run it at {sizes}: {problem}") from None
 
 
 def compare(host, path, sizes=None, values=None):
-    """The largest difference, and the seconds until the program was there.  Raises hosting.Refused or Wrong."""
+    """Returns the largest difference, and the seconds until the program was loaded.  Raises hosting.Refused or Wrong."""
     session, random, worst, start = session_of(path), np.random.default_rng(1), 0.0, time.monotonic()
     program = host.put(pathlib.Path(path).read_bytes())
     seconds, entry = time.monotonic() - start, program["entries"]["main"]

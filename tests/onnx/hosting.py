@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ONNX models through a server: put as a program, run, and the outputs as arrays."""
+"""ONNX models through a server: upload as a program, run, and outputs as arrays."""
 import base64
 import http.client
 import json
@@ -15,13 +15,13 @@ from onnx import numpy_helper  # noqa: E402
 
 NARROW = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
 NAMES = {np.dtype(dtype): name for name, dtype in NARROW.items()}
-# What holds each value of an element type that the wire does not have: docs/onnx.md says so.
+# The numpy dtype that stores each element type without a wire dtype; see docs/onnx.md.
 WIDER = {"int2": np.int8, "uint2": np.uint8, "int4": np.int8, "uint4": np.uint8, "float4_e2m1fn": np.float16, "float8_e4m3fnuz": np.float16,
          "float8_e5m2fnuz": np.float16, "float8_e8m0fnu": np.float32}
 
 
 class Refused(Exception):
-    """The server's answer was a problem document."""
+    """The server answered with a problem document."""
 
     def __init__(self, problem):
         super().__init__(problem.get("detail", str(problem)))
@@ -47,19 +47,19 @@ class Host:
         return document
 
     def put(self, model, query=""):
-        """The program's description; ``model`` is a ModelProto or bytes."""
+        """Returns the program's description; ``model`` is a ModelProto or bytes."""
         data = model if isinstance(model, bytes) else model.SerializeToString()
         return self.call("PUT", f"/api/v1/programs/{self.name}{query}", data, "application/x-onnx")
 
     def run(self, program, arrays):
-        """The outputs in the program's order, of inputs in its order."""
+        """Runs the program with inputs in its order.  Returns the outputs in its order."""
         entry = program["entries"]["main"]
         inputs = {name: as_value(array) for name, array in zip(entry["inputs"], arrays, strict=True)}
         reply = self.call("POST", f"/api/v1/programs/{self.name}/run", json.dumps({"inputs": inputs}).encode(), "application/json")
         return [as_array(reply["outputs"][name]) for name in entry["outputs"]]
 
     def ask(self, model, arrays, **config):
-        """The outputs of a hosted model: what has strings is no program."""
+        """Returns the outputs of a hosted model, for models with strings, which programs do not support."""
         graph = model.graph
         parameters = {"config": json.dumps(config), "file:1/model.onnx": base64.b64encode(model.SerializeToString()).decode()}
         self.call("POST", f"/v2/repository/models/{self.name}/load", json.dumps({"parameters": parameters}), "application/json")
@@ -89,7 +89,7 @@ def from_infer_output(output):
 
 
 def to_numpy(value):
-    """An array, also of the TensorProto that some cases have instead."""
+    """Converts to an array; some cases have a TensorProto instead of an array."""
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
@@ -108,6 +108,6 @@ def as_array(value):
 
 
 def put_and_run(host, model, arrays):
-    """Outputs."""
+    """Puts and runs a model.  Returns its outputs."""
     arrays = [to_numpy(array) for array in arrays]
     return host.ask(model, arrays) if has_strings(model) else host.run(host.put(model), arrays)

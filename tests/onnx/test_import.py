@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the import makes of shapes, names, control flow and functions, and how it refuses what it cannot do: against the onnx package's
-own evaluator where there is a result."""
+"""The import of shapes, names, control flow and functions, and its refusals, against the onnx package's own evaluator."""
 import http.client
 import os
 import tempfile
@@ -41,7 +40,7 @@ def body(nodes, inputs, outputs):
 
 
 def floor_of_shape():
-    """[batch, 4, 6] -> [batch, 24] and then [batch * 2, 12], by arithmetic on shapes as exporters write it."""
+    """[batch, 4, 6] -> [batch, 24] and then [batch * 2, 12], by shape arithmetic as exporters write it."""
     nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["batch"]), node("Unsqueeze", ["batch", "zeros"], ["batch1"]),
              node("Concat", ["batch1", "minus"], ["flat"], axis=0), node("Reshape", ["x", "flat"], ["y"]),
              node("Mul", ["batch", "two"], ["twice"]), node("Unsqueeze", ["twice", "zeros"], ["twice1"]),
@@ -52,7 +51,7 @@ def floor_of_shape():
 
 
 def masked_positions():
-    """Range and Expand over a named dimension, a comparison with it, and a slice that ends at it."""
+    """Range and Expand over a named dimension, a comparison with the dimension, and a slice that ends at it."""
     nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Range", ["zero", "n", "one"], ["r"]),
              node("Cast", ["r"], ["f"], to=F), node("Expand", ["f", "s"], ["e"]), node("Add", ["x", "e"], ["y"]),
              node("Unsqueeze", ["n", "zeros"], ["end"]), node("Slice", ["table", "zeros", "end"], ["t"]), node("Mul", ["y", "t"], ["z"])]
@@ -61,14 +60,14 @@ def masked_positions():
 
 
 def padded(mode):
-    """Amounts with named dimensions in them: n // 2 before the rows, and what makes the columns even behind them."""
+    """Pads with named dimensions: n // 2 before the rows, and padding after the columns to an even number."""
     nodes = [node("Shape", ["x"], ["s"]), node("Split", ["s"], ["n", "m"], num_outputs=2), node("Div", ["n", "two"], ["half"]), node("Mod", ["m", "two"], ["odd"]),
              node("Concat", ["half", "none", "none", "odd"], ["pads"], axis=0), node("Pad", ["x", "pads"], ["y"], mode=mode)]
     return model(nodes, [tensor("x", ["n", "m"])], [tensor("y", None)], [constant("two", [2], np.int64), constant("none", [0], np.int64)])
 
 
 def pyramid():
-    """Three levels down, and back up by linear interpolation to the size of each."""
+    """Three levels down, then upsampling by linear interpolation to the size of each level."""
     names, nodes = ["x", "p0", "p1", "p2"], []
     for up, down in zip(names, names[1:]):
         nodes += [node("AveragePool", [up], [down], kernel_shape=[2, 2], strides=[2, 2]), node("Shape", [up], [f"size of {up}"])]
@@ -78,20 +77,20 @@ def pyramid():
 
 
 def grid(corners):
-    """A grid of the picture's own size."""
+    """A grid of the picture's size."""
     nodes = [node("Shape", ["x"], ["s"]), node("AffineGrid", ["theta", "s"], ["y"], align_corners=corners)]
     return model(nodes, [tensor("x", ["n", 1, "height", "width"]), tensor("theta", ["n", 2, 3])], [tensor("y", None)], opset=20)
 
 
 def unsorted():
-    """Each node before those whose outputs it takes, also those that only a body takes."""
+    """Each node precedes the producers of its inputs, also of inputs that only a body uses."""
     then, other = body([node("Add", ["t", "w"], ["a"])], [], [tensor("a", [3])]), body([], [], [tensor("t", [3])])
     nodes = [node("If", ["c"], ["y"], then_branch=then, else_branch=other), node("Mul", ["n", "w"], ["t"]), node("Neg", ["x"], ["n"])]
     return model(nodes, [tensor("x", [3]), tensor("c", [], B)], [tensor("y", [3])], [constant("w", [1, 2, 3])])
 
 
 def condition(known):
-    """If by a value: of the input, or an initialiser's; the branches use names from outside."""
+    """If by a value of the input or of an initialiser; the branches use outer names."""
     then = body([node("Add", ["x", "w"], ["t"])], [], [tensor("t", [3])])
     other = body([node("Neg", ["x"], ["m"]), node("Mul", ["m", "v"], ["o"])], [], [tensor("o", [3])])
     inputs = [tensor("x", [3])] + ([] if known else [tensor("c", [], B)])
@@ -100,7 +99,7 @@ def condition(known):
 
 
 def counted_loop():
-    """Five steps of a recurrence; what each gives is stacked, and a weight comes from outside."""
+    """Five steps of a recurrence whose results are stacked; a weight is an outer value."""
     steps = body([node("MatMul", ["h", "w"], ["p"]), node("Tanh", ["p"], ["n"]), node("Cast", ["i"], ["f"], to=F), node("Add", ["n", "f"], ["s"]),
                   node("Identity", ["go"], ["still"])],
                  [tensor("i", [], L), tensor("go", [], B), tensor("h", [1, 3])], [tensor("still", [], B), tensor("n", [1, 3]), tensor("s", [1, 3])])
@@ -109,7 +108,7 @@ def counted_loop():
 
 
 def stopping_loop():
-    """Doubles until it is over 50, at most 20 times."""
+    """Doubles until the value exceeds 50, at most 20 times."""
     steps = body([node("Add", ["h", "h"], ["n"]), node("Less", ["n", "bound"], ["still"])], [tensor("i", [], L), tensor("go", [], B), tensor("h", [])],
                  [tensor("still", [], B), tensor("n", [])])
     return model([node("Loop", ["trips", "true", "x"], ["y"], body=steps)], [tensor("x", [])], [tensor("y", [])],
@@ -117,7 +116,7 @@ def stopping_loop():
 
 
 def scanned():
-    """A running sum along axis 1, read backwards."""
+    """A running sum along axis 1, scanned backwards."""
     steps = body([node("Add", ["a", "b"], ["c"]), node("Identity", ["c"], ["d"])], [tensor("a", [2]), tensor("b", [2])],
                  [tensor("c", [2]), tensor("d", [2])])
     scan = node("Scan", ["zero", "x"], ["last", "all"], body=steps, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
@@ -126,7 +125,7 @@ def scanned():
 
 
 def function():
-    """A function of the model with an attribute, used twice."""
+    """A function of the model with an attribute, called twice."""
     scale = node("LeakyRelu", ["a"], ["r"])
     scale.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
     own = helper.make_function("mine", "Bent", ["a", "b"], ["r2"], [scale, node("Add", ["r", "b"], ["r2"])],
@@ -136,13 +135,13 @@ def function():
 
 
 def odd_names():
-    """Names that the wire does not have, and two that become one."""
+    """Names with illegal characters, two of which become equal."""
     return model([node("Add", ["1 a", "1/a"], ["out put"]), node("Neg", ["out put"], ["out-put"])], [tensor("1 a", [2]), tensor("1/a", [2])],
                  [tensor("out put", [2]), tensor("out-put", [2])])
 
 
 def found_rows():
-    """NonZero, and what it finds in another tensor, as torch writes x[mask]; with a named length."""
+    """NonZero, and a Gather at its result, as torch exports x[mask]; with a named length."""
     return model([node("NonZero", ["m"], ["z"]), node("Transpose", ["z"], ["t"], perm=[1, 0]), node("GatherND", ["x", "t"], ["y"]),
                   node("Mul", ["y", "two"], ["d"]), node("Unsqueeze", ["d", "zeros"], ["u"])],
                  [tensor("m", ["n", 3], B), tensor("x", ["n", 3, 2])], [tensor("z", [2, None], L), tensor("d", [None, 2]), tensor("u", [1, None, 2])],
@@ -150,7 +149,7 @@ def found_rows():
 
 
 def kept_boxes():
-    """NonMaxSuppression, and the boxes and scores that it keeps, as detectors end."""
+    """NonMaxSuppression, and the selected boxes and scores, as at the end of detectors."""
     nodes = [node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "least"], ["s"]), node("Slice", ["s", "two", "three", "one"], ["at"]),
              node("Squeeze", ["at", "one"], ["i"]), node("Squeeze", ["boxes", "zero"], ["flat"]), node("Gather", ["flat", "i"], ["kept"], axis=0),
              node("Concat", ["kept", "kept"], ["twice"], axis=1), node("ReduceMax", ["kept"], ["side"], axes=[1], keepdims=0)]
@@ -161,20 +160,20 @@ def kept_boxes():
 
 
 def boxes_of_any_number():
-    """NonMaxSuppression whose numbers of boxes and of those that are kept are in no constant."""
+    """NonMaxSuppression without constants for the numbers of boxes and of selected boxes."""
     return model([node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "least"], ["y"])],
                  [tensor("boxes", ["n", "k", 4]), tensor("scores", ["n", 2, "k"]), tensor("most", [1], L)], [tensor("y", [None, 3], L)],
                  [constant("iou", [0.5]), constant("least", [0.2])])
 
 
 def counted_words():
-    """N-grams of rows that may be shorter than they are."""
+    """N-grams of rows that may be shorter than an n-gram."""
     return model([node("TfIdfVectorizer", ["x"], ["y"], mode="TF", min_gram_length=1, max_gram_length=3, max_skip_count=1, pool_int64s=[1, 2, 1, 2, 2, 1, 1, 1, 1],
                        ngram_counts=[0, 2, 6], ngram_indexes=[0, 1, 2, 3, 4])], [tensor("x", ["n", "t"], L)], [tensor("y", ["n", 5])])
 
 
 def looped(h):
-    """What the loop gives, which the evaluator stacks in another shape."""
+    """The expected result of the loop, which the evaluator stacks with another shape."""
     weight, stacked = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3), []
     for step in range(5):
         h = np.tanh(h @ weight)
@@ -183,13 +182,13 @@ def looped(h):
 
 
 def summed(x):
-    """What the scan gives, which the evaluator cannot do backwards."""
+    """The expected result of the scan, since the evaluator does not support backward scans."""
     sums = np.cumsum(x[:, ::-1], axis=1)
     return [sums[:, -1], sums[:, ::-1]]
 
 
 def detected(boxes, scores):
-    """By the evaluator, whose ReduceMax takes no attribute."""
+    """Runs the evaluator, whose ReduceMax does not support the attribute."""
     wanted = ReferenceEvaluator(model([node("NonMaxSuppression", ["b", "s", "most", "iou", "least"], ["y"])], [tensor("b", [1, 6, 4]), tensor("s", [1, 2, 6])],
                                       [tensor("y", [None, 3], L)], [constant("most", [3], np.int64), constant("iou", [0.5]), constant("least", [0.1])]))
     rows, = wanted.run(None, {"b": boxes, "s": scores})
@@ -236,7 +235,7 @@ CASES = {
                                                    constant("s", [0.5, 1, 2])], opset=21), [[numbers(2, 3)]]),
 }
 
-# what -> (model, words of the answer)
+# description -> (model, parts of the error)
 REFUSED = {
     "an operator that is not here": (model([node("Oracle", ["x"], ["y"], name="last", domain="delphi")], [tensor("x", [2])], [tensor("y", [2])],
                                            domains=["delphi"]), 'node "last" (Oracle): the operator "Oracle" of domain delphi is not supported'),
@@ -283,7 +282,7 @@ class Import(served.ServedCase):
                         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
     def test_windows_over_named_sizes(self):
-        """As over the same sizes as numbers, which the official cases have."""
+        """Windows over named sizes give the results of numeric sizes, which the official cases cover."""
         weight = constant("w", np.linspace(-1, 1, 2 * 9).reshape(2, 1, 3, 3))
         for op, attributes in (("Conv", {"auto_pad": "SAME_UPPER"}), ("Conv", {"auto_pad": "SAME_LOWER"}), ("MaxPool", {"auto_pad": "SAME_UPPER"}),
                                ("MaxPool", {"ceil_mode": 1}), ("MaxPool", {"ceil_mode": 1, "pads": [0, 1, 1, 0]}), ("AveragePool", {"auto_pad": "SAME_LOWER"}),
@@ -336,7 +335,7 @@ class Import(served.ServedCase):
             self.assertIn(words, str(caught.exception))
 
     def test_every_beginning_of_a_file(self):
-        """A file that ends too early, and one with a byte that is another, is an answer and no more."""
+        """A truncated file, or a file with a changed byte, gives an answer and does not crash the server."""
         data = bytearray(counted_loop().SerializeToString())
         statuses = set()
         for at in range(0, len(data), 3):

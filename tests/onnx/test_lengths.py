@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recurrent networks, Loop and Scan over lengths that are named dimensions: one program, runs of several lengths, against numpy."""
+"""Recurrent networks, Loop and Scan over named lengths: one program for runs of several lengths, against numpy."""
 import unittest
 
 import hosting
@@ -23,7 +23,7 @@ def sigmoid(x):
 
 
 def step(kind, x, h, c, w, r, bias, linear_before_reset):
-    """The next h and c, by the formulas of the standard."""
+    """Returns the next h and c by the formulas of the standard."""
     wb, rb = np.split(bias, 2)
     if kind == "RNN":
         return np.tanh(w @ x + r @ h + wb + rb), c
@@ -38,7 +38,7 @@ def step(kind, x, h, c, w, r, bias, linear_before_reset):
 
 
 def recurrence(kind, x, weights, lengths, backward, linear_before_reset):
-    """Y, Y_h and Y_c: x [time, batch, in], a row of weights for each direction."""
+    """Returns Y, Y_h and Y_c for x [time, batch, in], with a row of weights for each direction."""
     time, batch, _ = x.shape
     directions = len(backward)
     y, last = np.zeros((time, directions, batch, HIDDEN), np.float32), np.zeros((2, directions, batch, HIDDEN), np.float32)
@@ -63,7 +63,7 @@ def network(kind, direction, weights, has_lengths, layout, **attributes):
 
 
 def positions():
-    """In step i of so many as x has rows: h * 0.5 + x[i], and i."""
+    """In step i, for each row of x: h * 0.5 + x[i], and i."""
     steps = body([node("Gather", ["x", "i"], ["row"]), node("Mul", ["h", "half"], ["m"]), node("Add", ["m", "row"], ["n"]), node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
                   node("Identity", ["go"], ["still"])],
                  [tensor("i", [], L), tensor("go", [], TensorProto.BOOL), tensor("h", [2])],
@@ -74,7 +74,7 @@ def positions():
 
 
 def stopping():
-    """Doubles at most so many times as x has elements, until it is over 50."""
+    """Doubles until the value exceeds 50, at most once per element of x."""
     steps = body([node("Add", ["h", "h"], ["n"]), node("Less", ["n", "bound"], ["still"])], [tensor("i", [], L), tensor("go", [], TensorProto.BOOL), tensor("h", [])],
                  [tensor("still", [], TensorProto.BOOL), tensor("n", [])])
     nodes = [node("Size", ["x"], ["most"]), node("ReduceMax", ["x"], ["first"], keepdims=0), node("Loop", ["most", "true", "first"], ["y"], body=steps)]
@@ -82,7 +82,8 @@ def stopping():
 
 
 def while_loop(stride, conditions):
-    """As other frameworks write a loop over a sequence: no trip count, and a condition on a carry that counts; what does not change is a carry too."""
+    """A loop over a sequence as other frameworks export it: no trip count, a condition on a counting carry, and invariant
+    values as carries."""
     steps = body([node("Gather", ["x", "i"], ["row"]), node("Mul", ["h", "scale"], ["m"]), node("Add", ["m", "row"], ["h2"]), node("Add", ["i", "stride"], ["i2"]),
                   node("Cast", ["i2"], ["fi"], to=TensorProto.FLOAT), node("Cast", ["limit"], ["fl"], to=TensorProto.FLOAT), node("Less", ["fi", "fl"], ["first"]),
                   node("Add", ["k", "one"], ["k1"]), node("GreaterOrEqual", ["k1", "limit"], ["over"]), node("Not", ["over"], ["second"]),
@@ -96,7 +97,7 @@ def while_loop(stride, conditions):
 
 
 def counting():
-    """An If on the step's number, behind the use of a constant from outside."""
+    """An If on the step's number, after the use of an outer constant."""
     yes, no = body([node("Add", ["m", "two"], ["a"])], [], [tensor("a", [])]), body([node("Neg", ["m"], ["b"])], [], [tensor("b", [])])
     steps = body([node("Mul", ["h", "two"], ["m"]), node("Less", ["i", "three"], ["early"]), node("If", ["early"], ["n"], then_branch=yes, else_branch=no)],
                  [tensor("i", [], L), tensor("go", [], TensorProto.BOOL), tensor("h", [])], [tensor("go", [], TensorProto.BOOL), tensor("n", [])])
@@ -105,7 +106,7 @@ def counting():
 
 
 def sums():
-    """Running sums along axis 1, read and stacked backward."""
+    """Running sums along axis 1, scanned and stacked backward."""
     steps = body([node("Add", ["a", "b"], ["c"]), node("Identity", ["c"], ["d"])], [tensor("a", ["rows"]), tensor("b", ["rows"])], [tensor("c", ["rows"]), tensor("d", ["rows"])])
     nodes = [node("ReduceSum", ["x", "one"], ["zero"], keepdims=0), node("Sub", ["zero", "zero"], ["start"]),
              node("Scan", ["start", "x"], ["last", "all"], body=steps, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1], scan_input_directions=[1],
@@ -184,7 +185,7 @@ class Lengths(served.ServedCase):
             self.close(self.host.run(program, [x]), [every[:, -1], every[:, ::-1]])
 
     def test_unknown(self):
-        """A condition that the data decide, and no trip count."""
+        """A data-dependent condition without a trip count."""
         loop = while_loop(1, "data")
         graph = next(each for each in loop.graph.node if each.op_type == "Loop").attribute[0].g
         graph.node.extend([node("ReduceMax", ["h2"], ["top"], keepdims=0), node("Cast", ["top"], ["data"], to=TensorProto.BOOL)])
@@ -193,7 +194,7 @@ class Lengths(served.ServedCase):
         self.assertIn("input 0, its trip count, is left out, and the number of steps that its condition allows is not known", str(caught.exception))
 
     def test_too_long(self):
-        """A length that launches more than a plan has is a refusal that says so."""
+        """A length with too many launches for a plan is refused with this reason."""
         with self.assertRaises(hosting.Refused) as caught:
             self.host.put(positions(), "?dims=rows:1-100000")
         self.assertIn("it has up to 100000 steps of about", str(caught.exception))

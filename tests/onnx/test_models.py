@@ -11,7 +11,7 @@ import onnx
 import served
 
 DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", ""))
-# file -> (opset, named dimensions, largest difference to the recorded outputs in parts of the largest of them)
+# file -> (opset, named dimensions, largest difference to the recorded outputs, relative to the largest output)
 MODELS = {
     "onnx/mnist-cntk/model.onnx": ("", 1e-5),
     "onnx/mnist-burn/mnist.onnx": ("", 1e-5),

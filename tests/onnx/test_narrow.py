@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Element types that are narrower than what holds their values here: each code of a file, and casts of many floats, against ml_dtypes."""
+"""Element types that are stored in wider dtypes: each code in a file, and casts of many floats, against ml_dtypes."""
 import unittest
 
 import hosting
@@ -19,13 +19,14 @@ def model(nodes, inputs, outputs, initialisers=()):
 
 
 def cast(to, shape, back=True, **attributes):
-    """float -> the type -> float, where the wire shows the values."""
+    """Casts float -> the type -> float; the wire has the values."""
     nodes = [helper.make_node("Cast", ["x"], ["y"], to=to, **attributes), helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT)]
     return model(nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [helper.make_tensor_value_info("z", TensorProto.FLOAT, shape)])
 
 
 def samples(dtype, bits):
-    """Values of the type, what lies halfway between two, and a little to either side; and random ones of all sizes."""
+    """Values of the type, midpoints between neighbours, and numbers slightly beside them; and random numbers of all
+    magnitudes."""
     of = np.arange(2**bits, dtype=np.uint8).view(dtype).astype(np.float32)
     of = np.unique(of[np.isfinite(of)])
     middle = ((of[1:].astype(np.float64) + of[:-1]) / 2).astype(np.float32)

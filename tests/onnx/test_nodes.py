@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The official cases of each operator, from the onnx package, through the server: all on the interpreter, some on the default device."""
+"""The official cases of each operator from the onnx package, on the server: all on the interpreter, some on the default
+device."""
 import collections
 import concurrent.futures
 import os
@@ -15,8 +16,8 @@ from skips import REASONS
 import served
 
 warnings.filterwarnings("ignore")
-SAMPLE = 40  # cases that each driver's compiler is given too
-ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")  # gives them all
+SAMPLE = 40  # number of cases for each driver
+ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")  # runs all cases on the drivers
 
 
 def collect():
@@ -29,12 +30,12 @@ def why_skipped(name):
 
 
 def tolerance(case, array):
-    """The case's own; of 16 bits and less, what rounding each step to them may come to."""
+    """The case's own tolerance; for 16 bits and less, a bound of the rounding errors."""
     return max(case.rtol, {"float16": 2e-3, "bfloat16": 2.0**-6}.get(array.dtype.name, 0.0))
 
 
 def differs(case, got, wanted):
-    """What is wrong with an output, or None."""
+    """Returns the error of an output, or None."""
     wanted = hosting.to_numpy(wanted)
     wanted = wanted.astype(hosting.WIDER.get(wanted.dtype.name, wanted.dtype))
     if wanted.dtype.kind in "OUS":
@@ -48,7 +49,7 @@ def differs(case, got, wanted):
 
 
 def run_case(host, case):
-    """What is wrong with a case, or None."""
+    """Returns the error of a case, or None."""
     for inputs, outputs in case.data_sets:
         try:
             got = hosting.put_and_run(host, case.model, inputs)
@@ -72,7 +73,7 @@ class Nodes(served.ServedCase):
         cls.cases = collect()
 
     def check(self, cases):
-        """{name: what is wrong} of those where something is."""
+        """Returns {name: error} of the failed cases."""
         here = threading.local()
 
         def one(case):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Operators of which the onnx package has no cases: those of com.microsoft and a few more, against NumPy."""
+"""Operators without cases in the onnx package: com.microsoft's and some others, against NumPy."""
 import math
 import unittest
 
@@ -37,7 +37,7 @@ def split(x, heads):
 
 
 def attention(x, w, b, heads, mask=None, causal=False, past=None):
-    """(result, present) as com.microsoft's operator says it."""
+    """Returns (result, present) by the definition of com.microsoft's operator."""
     q, k, v = (split(part, heads) for part in np.split(x @ w + b, 3, axis=-1))
     if past is not None:
         k, v = np.concatenate([past[0], k], axis=2), np.concatenate([past[1], v], axis=2)
@@ -51,7 +51,7 @@ def attention(x, w, b, heads, mask=None, causal=False, past=None):
 
 
 def rotate(x, cos, sin, at):
-    """x [batch, length, heads * size] in halves."""
+    """Rotates x [batch, length, heads * size] by halves."""
     heads = x.shape[-1] // (2 * cos.shape[-1])
     y = x.reshape(*x.shape[:2], heads, -1)
     a, b = np.split(y, 2, axis=-1)
@@ -82,18 +82,18 @@ WEIGHT = np.sin(3 * numbers(8, 8))
 
 
 def heads_attention(q, k, v, heads=2):
-    """Of queries, keys and values [batch, length, heads * size]."""
+    """Attention of queries, keys and values [batch, length, heads * size]."""
     a, b, c = (split(part, heads) for part in (q, k, v))
     return (softmax(a @ b.transpose(0, 1, 3, 2) / math.sqrt(a.shape[-1])) @ c).transpose(0, 2, 1, 3).reshape(q.shape)
 
 
 def packed(*parts, heads=2):
-    """[batch, length, heads, parts, size]"""
+    """Returns [batch, length, heads, parts, size]."""
     return np.stack([part.reshape(*part.shape[:2], heads, -1) for part in parts], axis=3)
 
 
 def group_norm(x, groups, gamma, beta, eps=1e-5):
-    """x [N, H, W, C]"""
+    """Group normalisation of x [N, H, W, C]."""
     n, h, w, c = x.shape
     y = x.reshape(n, h * w, groups, c // groups)
     mean, var = y.mean((1, 3), keepdims=True), y.var((1, 3), keepdims=True)
@@ -104,7 +104,7 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
-# name -> (operator, domain, inputs, attributes, outputs as they must be)
+# name -> (operator, domain, inputs, attributes, expected outputs)
 CASES = {
     "BiasGelu": ("BiasGelu", MS, [X, GAMMA], {}, [gelu(X + GAMMA)]),
     "Gelu": ("Gelu", MS, [X], {}, [gelu(X)]),
@@ -151,7 +151,7 @@ CASES = {
                          [np.array([[[0, 0.5, 1, 1.5, 2, 2.5, 3, 3]]], np.float32)]),
 }
 OPSET = {"Upsample, linear": 9}
-EXACT = {"Upsample, linear": (1,)}  # inputs that must be known
+EXACT = {"Upsample, linear": (1,)}  # inputs that must be known at import
 
 
 def build(operator, domain, inputs, attributes, outputs, opset, known):
@@ -185,7 +185,7 @@ class Others(served.ServedCase):
                         np.testing.assert_allclose(one, wanted, rtol=2e-5, atol=2e-5)
 
     def test_gradient(self):
-        """Of sum(x * x * w) by both, where they are."""
+        """The gradients of sum(x * x * w) to x and w at the inputs."""
         training = "ai.onnx.preview.training"
         nodes = [node("Mul", ["x", "x"], ["xx"]), node("Mul", ["xx", "w"], ["m"]), node("ReduceSum", ["m"], ["y"], keepdims=0),
                  node("Gradient", ["x", "w"], ["dx", "dw"], domain=training, xs=["x", "w"], y="y")]
@@ -196,14 +196,14 @@ class Others(served.ServedCase):
         np.testing.assert_allclose(dw, x * x, rtol=1e-6)
 
     def test_old_broadcasting(self):
-        """Opset 6: the second operand stands at an axis of the first."""
+        """Opset 6: the axes of the second operand start at an axis of the first."""
         built = model([node("Add", ["x", "b"], ["y"], axis=1, broadcast=1)], [tensor("x", [2, 3, 4])], [tensor("y", [2, 3, 4])],
                       [constant("b", [1, 2, 3])], opset=6)
         got, = self.host.run(self.host.put(built), [numbers(2, 3, 4)])
         np.testing.assert_array_equal(got, numbers(2, 3, 4) + np.array([1, 2, 3], np.float32)[:, None])
 
     def test_random_numbers(self):
-        """Within their range, of the right mean, and others in the next step."""
+        """The numbers are in range with the right mean, and differ in the next step."""
         built = model([node("RandomUniform", [], ["u"], shape=[4000], low=2.0, high=4.0), node("RandomNormal", [], ["n"], shape=[4000], mean=1.0, scale=3.0)],
                       [], [tensor("u", [4000]), tensor("n", [4000])])
         program = self.host.put(built)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""ImageDecoder: models whose inputs are encoded pictures, asked as endpoints; what is decoded is compared with pillow's, resized with the onnx package's."""
+"""ImageDecoder: hosted models with encoded pictures as inputs.
+
+Decoded pixels are compared with pillow's, resized pictures with the onnx package's.
+"""
 import base64
 import io
 import json
@@ -31,7 +34,7 @@ def encoded(array, kind="PNG", **options):
 
 
 def png_head(width, height):
-    """A PNG of that size, with hardly a pixel."""
+    """Returns a PNG with this size in its header and almost no pixels."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\0\0"))
@@ -48,7 +51,7 @@ def decoder(pixel_format=None, source="data", to="y", **more):
 
 
 def resize(sizes, **attributes):
-    """(nodes, initialisers): rows and columns of p, as floats."""
+    """Returns (nodes, initialisers) that resize the rows and columns of p as floats."""
     return ([helper.make_node("Cast", ["p"], ["f"], to=TensorProto.FLOAT), helper.make_node("Resize", ["f", "", "", "sizes"], ["y"], axes=[0, 1], **attributes)],
             [numpy_helper.from_array(np.array(sizes, "i8"), "sizes")])
 
@@ -59,7 +62,7 @@ def resized(sizes, **attributes):
 
 
 def reference(sizes, **attributes):
-    """What the onnx package makes of pixels."""
+    """Returns the onnx package's result for the pixels."""
     nodes, initialisers = resize(sizes, **attributes)
     graph = helper.make_graph(nodes, "resize", [helper.make_tensor_value_info("p", TensorProto.UINT8, [None, None, 3])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], initialisers)
@@ -87,7 +90,7 @@ class Pictures(served.ServedCase):
         return reply.status, json.loads(reply.read())
 
     def infer(self, *files, names=("data",), **members):
-        """(status, document): each file as BYTES behind the envelope."""
+        """Sends each file as BYTES after the envelope.  Returns (status, document)."""
         parts = [struct.pack("<I", len(file)) + file for file in files]
         inputs = [{"name": name, "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": len(part)}} for name, part in zip(names, parts)]
         text = json.dumps({"inputs": inputs, **members}).encode()
@@ -199,7 +202,7 @@ class Pictures(served.ServedCase):
             self.assertIn(word, why)
 
     def test_several(self):
-        """One input may be decoded twice, and a model have two of different sizes."""
+        """One input may be decoded twice, and a model may have two inputs of different sizes."""
         self.assertEqual("", self.load(model(decoder(to="a"), decoder("BGR", to="b"), helper.make_node("Sub", ["a", "b"], ["y"]))))
         self.check(PICTURE - PICTURE[..., ::-1], encoded(PICTURE))
         other = rng.integers(0, 256, (4, 3, 3), "u1")
@@ -233,7 +236,7 @@ class Pictures(served.ServedCase):
         self.assertIn("cannot have the size 4", self.load(model(decoder()), model_warmup=[warmup]))
 
     def test_resized(self):
-        """Pictures of all sizes become one: compared with the reference on each."""
+        """Pictures of all sizes are resized to one size; each is compared with the reference."""
         ways = [("nearest", place, nearest) for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")
                 for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")]
         ways += [("linear", place, "") for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")]
@@ -249,7 +252,7 @@ class Pictures(served.ServedCase):
                         np.testing.assert_allclose(self.pixels(self.infer(encoded(picture))), want, atol=2e-3)
 
     def test_program(self):
-        """As a program it takes the pixels."""
+        """As a program, the model takes pixels."""
         program = self.host.put(model(decoder("BGR")))
         self.assertEqual({"dtype": "uint8", "shape": ["data.height", "data.width", 3]}, {key: program["entries"]["main"]["inputs"]["data"][key] for key in ("dtype", "shape")})
         got, = self.host.run(program, [PICTURE])

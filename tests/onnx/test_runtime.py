@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Random nodes on the server and in onnxruntime: operators of com.microsoft, which have no official cases, and those of many modes."""
+"""Random nodes on the server and in onnxruntime: com.microsoft's operators, which have no official cases, and operators with
+many modes."""
 import os
 import unittest
 
@@ -12,14 +13,14 @@ from onnx import helper, numpy_helper
 
 import served
 
-MORE = int(os.environ.get("BEAMLINE_ONNX_DRAWS", "1"))  # times as many nodes
-ONE_STEP = 0.02  # of the elements of a quantised result may be one step off, where a half is rounded
+MORE = int(os.environ.get("BEAMLINE_ONNX_DRAWS", "1"))  # factor of the number of nodes
+ONE_STEP = 0.02  # share of a quantised result that may be off by one step, due to the rounding of halves
 
 onnxruntime.set_default_logger_severity(4)
 
 
 def build(node):
-    """The model, and {name: array} of the inputs that stay inputs."""
+    """Returns the model, and {name: array} of the inputs that are not initialisers."""
     names = [f"i{place}" if array is not None else "" for place, array in enumerate(node.inputs)]
     outputs = node.outputs if isinstance(node.outputs, tuple) else (True,) * node.outputs
     results = [f"o{place}" if wanted else "" for place, wanted in enumerate(outputs)]
@@ -35,17 +36,17 @@ def build(node):
 
 
 def expect(model, arrays):
-    """What onnxruntime makes of it."""
+    """Returns onnxruntime's results."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = 1  # with more, each part of a batch is quantised by a range of its own
+    options.intra_op_num_threads = 1  # with more threads, each part of a batch is quantised by its own range
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, arrays)
 
 
 def differs(node, got, wanted):
-    """What is wrong with an output, or None."""
+    """Returns the error of an output, or None."""
     if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
         return f"{got.dtype}{list(got.shape)}, not {wanted.dtype}{list(wanted.shape)}"
     if wanted.dtype.kind == "f":
@@ -64,7 +65,7 @@ class Runtime(served.ServedCase):
     options = ("--device", "interp:0", "--log-level", "error")
 
     def compare(self, host, name, seed):
-        """What is wrong with one node, or None."""
+        """Returns the error of a node, or None."""
         node = random_nodes.make(name, seed)
         model, arrays = build(node)
         wanted = expect(model, arrays)
@@ -72,7 +73,8 @@ class Runtime(served.ServedCase):
         return next(filter(None, (differs(node, *pair) for pair in zip(got, wanted, strict=True))), None)
 
     def test_a_step_of_generation(self):
-        """The past grows by new keys; numbers of keys come from a mask of a named length, as exporters of language models write it."""
+        """The past grows by new keys; key counts come from a mask of a named length, as exporters of language models write
+        it."""
         node, size = helper.make_node, 16
         nodes = [node("ReduceSum", ["mask", "one"], ["sum"], keepdims=0), node("Sub", ["sum", "unit"], ["last"]), node("Cast", ["last"], ["seqlens"], to=onnx.TensorProto.INT32),
                  node("Shape", ["mask"], ["shape"]), node("Gather", ["shape", "unit"], ["length"]), node("Cast", ["length"], ["total"], to=onnx.TensorProto.INT32),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Operators of ai.onnx.ml, in models that are hosted.  Trees are compared with a walk in Python, all else with what onnxruntime gave: tables.json, which
-``tests/onnx/test_tables.py --record`` writes where onnxruntime is installed."""
+"""Operators of ai.onnx.ml in hosted models.
+
+Trees are compared with a walk in Python.  Other operators are compared with onnxruntime's answers in tables.json, which
+``tests/onnx/test_tables.py --record`` writes if onnxruntime is installed.
+"""
 import json
 import math
 import pathlib
@@ -32,15 +35,15 @@ def model(nodes, inputs, outputs, ml=3, initialisers=()):
 
 
 def one(op, array, outputs=("y",), kinds=("f4",), ml=3, **attributes):
-    """A case of one node: a model and what it is asked."""
+    """A case of one node: a model and its inputs."""
     node = helper.make_node(op, ["x"], list(outputs), domain=ML, **attributes)
     return model([node], {"x": array}, dict(zip(outputs, kinds, strict=True)), ml), {"x": array}
 
 
-# ---- cases that onnxruntime has answered
+# ---- cases with recorded answers of onnxruntime
 
 def stump(weights, labels, transform="NONE", base=()):
-    """A classifier of one test, x <= 0; ``weights``: of each leaf, class -> weight."""
+    """A classifier with one test, x <= 0; ``weights``: class -> weight for each leaf."""
     listed = [(leaf + 1, each, weight) for leaf, row in enumerate(weights) for each, weight in row.items()]
     names = "classlabels_strings" if isinstance(labels[0], str) else "classlabels_int64s"
     return one("TreeEnsembleClassifier", np.array([[-1], [1], [0], [np.nan]], "f4"), ("label", "scores"), ("O" if isinstance(labels[0], str) else "i8", "f4"),
@@ -51,7 +54,7 @@ def stump(weights, labels, transform="NONE", base=()):
 
 
 def support(kernel, classes=3, probability=True, **more):
-    """A classifier of 2 vectors for each class."""
+    """A classifier with 2 support vectors for each class."""
     r = np.random.default_rng(3)
     pairs = classes * (classes - 1) // 2
     attributes = {"coefficients": r.normal(size=2 * classes * (classes - 1)).round(3).tolist(), "support_vectors": r.normal(size=8 * classes).round(3).tolist(),
@@ -79,7 +82,7 @@ def encoder(array, kind, **attributes):
 
 
 def cases():
-    """name -> (model, inputs)"""
+    """Returns name -> (model, inputs)."""
     made = {}
     for transform in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
         made[f"stump positive {transform}"] = stump([{0: 0.3}, {0: 0.7}], [10, 20], transform)
@@ -133,7 +136,7 @@ MODES = {"BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.gre
 
 
 def grow(depth, features, modes, targets=1, chance=0.8):
-    """A random tree: nested (feature, value, mode, missing is yes, yes, no), and dicts of weights."""
+    """Returns a random tree: nested (feature, value, mode, missing is yes, yes, no), and dicts of weights."""
     if depth == 0 or rng.random() > chance:
         return {int(t): float(np.round(rng.normal(), 2)) for t in rng.choice(targets, max(1, targets - 1), replace=False)}
     below = [grow(depth - 1, features, modes, targets, chance) for _ in range(2)]
@@ -160,7 +163,7 @@ def fold(trees, rows, targets, how):
 
 
 def flatten(trees):
-    """Attributes of TreeEnsembleRegressor."""
+    """Returns the attributes of TreeEnsembleRegressor."""
     a = {name: [] for name in ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids",
                                "nodes_missing_value_tracks_true", "target_treeids", "target_nodeids", "target_ids", "target_weights")}
     for number, tree in enumerate(trees):
@@ -180,7 +183,7 @@ def flatten(trees):
 
 
 def ensemble(trees, dtype="f4"):
-    """Attributes of TreeEnsemble, opset 5."""
+    """Returns the attributes of TreeEnsemble, opset 5."""
     modes = [*MODES, "BRANCH_MEMBER"]
     nodes, leaves, roots, members = [], [], [], []
 
@@ -209,7 +212,7 @@ def ensemble(trees, dtype="f4"):
 
 
 def whole_rows(count, features=4):
-    """Small whole numbers, which meet each threshold, some NaN."""
+    """Returns small integers, which include each threshold, and some NaN."""
     rows = rng.integers(-3, 4, (count, features)).astype("f4")
     rows[rng.random(rows.shape) < 0.1] = np.nan
     return rows
@@ -297,7 +300,7 @@ class Tables(served.ServedCase):
             self.close(got, fold([tree, {0: 0.25}], rows, 1, "SUM"))
 
     def test_a_node_with_two_parents(self):
-        """As LightGBM's sets are exported: equalities one after the other, whose true branches meet."""
+        """LightGBM's export of sets: consecutive equality tests whose true branches share a node."""
         attributes = {"nodes_treeids": [0] * 5, "nodes_nodeids": [0, 1, 2, 3, 4], "nodes_featureids": [0] * 5, "nodes_values": [1.0, 2.0, 7.0, 0.0, 0.0],
                       "nodes_modes": ["BRANCH_EQ", "BRANCH_EQ", "BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [2, 2, 3, 0, 0],
                       "nodes_falsenodeids": [1, 4, 4, 0, 0], "target_treeids": [0, 0], "target_nodeids": [3, 4], "target_ids": [0, 0], "target_weights": [1.0, -1.0]}
@@ -317,7 +320,8 @@ class Tables(served.ServedCase):
         self.refused(*one("TreeEnsemble", rows, ml=5, **ring), "have a cycle")
 
     def test_strings(self):
-        """What moves elements moves strings, also those that no table has, and equal ones are equal."""
+        """Operators that move elements also move strings, including strings that no table has, and equal strings compare
+        equal."""
         other = WORDS[::-1].copy()
         nodes = [helper.make_node("Concat", ["a", "b"], ["ab"], axis=1), helper.make_node("Equal", ["a", "b"], ["same"]),
                  helper.make_node("LabelEncoder", ["ab"], ["codes"], domain=ML, keys_strings=["rome", "kyiv"], values_int64s=[1, 2], default_int64=-1)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models in which elements of an input decide shapes: a program of them is compiled for each value, as a program and as a hosted model."""
+"""Models in which elements of an input decide shapes: the server compiles a program per value, for programs and for hosted
+models."""
 import concurrent.futures
 import http.client
 import json
@@ -27,20 +28,20 @@ def model(nodes, inputs, outputs, constants=(), opset=18):
 
 
 def reshaped():
-    """x of [batch, 6] in a shape that an input says, times a weight of 768 KiB."""
+    """Reshapes x of [batch, 6] to the shape in an input, times a weight of 768 KiB."""
     return model([node("MatMul", ["x", "w"], ["y"]), node("Reshape", ["y", "shape"], ["z"])],
                  [tensor("x", F, ["batch", 6]), tensor("shape", L, ["rank"])], [tensor("z", F, None)], [("w", WEIGHT)])
 
 
 def sliced_after():
-    """The second of two inputs that decide shapes is known only behind the first."""
+    """Two inputs decide shapes; the need for the second is known only after the first."""
     return model([node("Reshape", ["x", "shape"], ["y"]), node("Slice", ["y", "starts", "ends"], ["z"]), node("Mul", ["z", "by"], ["o"])],
                  [tensor("x", F, [12]), tensor("shape", L, [2]), tensor("starts", L, [2]), tensor("ends", L, [2]), tensor("by", F, [1])],
                  [tensor("o", F, [None, None])])
 
 
 def branches():
-    """Only one branch can be at this shape."""
+    """Only one branch is valid for this shape."""
     then = helper.make_graph([node("Reshape", ["x", "flat"], ["t"])], "then", [], [tensor("t", F, None)], [numpy_helper.from_array(np.array([6]), "flat")])
     other = helper.make_graph([node("Reshape", ["x", "odd"], ["o"])], "other", [], [tensor("o", F, None)], [numpy_helper.from_array(np.array([5]), "odd")])
     return model([node("If", ["c"], ["y"], then_branch=then, else_branch=other)], [tensor("x", F, [2, 3]), tensor("c", B, [])], [tensor("y", F, [6])])
@@ -125,7 +126,7 @@ class Programs(Served):
             return reply["stats"]["plan"] == "cached"
 
         self.assertEqual([False] * KEPT, [cached(size) for size in range(1, KEPT + 1)])
-        self.assertTrue(cached(1))         # so that 2 was used longest ago
+        self.assertTrue(cached(1))         # so that 2 is the least recently used
         self.assertFalse(cached(KEPT + 1))
         self.assertEqual(KEPT, self.get()["entries"]["main"]["variants"])
         self.assertTrue(cached(1))
@@ -139,7 +140,7 @@ class Programs(Served):
             connection.close()
             return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("beamline_held_bytes "))
 
-        self.host.put(model([node("Neg", ["x"], ["y"])], [tensor("x", F, [1])], [tensor("y", F, [1])]))  # in the place of another test's
+        self.host.put(model([node("Neg", ["x"], ["y"])], [tensor("x", F, [1])], [tensor("y", F, [1])]))  # replaces the model of another test
         before = held()
         self.assertEqual({"w": {"dtype": "float32", "shape": [6, 32768]}}, {k: v for k, v in self.host.put(reshaped())["state"].items()})
         after = held()
@@ -241,7 +242,7 @@ def has_vulkan():
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class WhereTheHostDoesNotSeeMemory(Programs):
-    """Of which there is little, so that weights wait on the host too."""
+    """A device with little memory that the host cannot access, so that weights are also evicted to the host."""
     options = ("--backends", "vulkan", "--device-memory", "24M", "--pool", "8M", "--tune=off", "--log-level", "error")
 
     @classmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files that onnxruntime's optimisers and quantiser write of small networks: loaded as they are, and asked at several sizes."""
+"""Files that onnxruntime's optimisers and quantiser write for small networks, loaded unchanged and run at several sizes."""
 import logging
 import pathlib
 import tempfile
@@ -38,7 +38,7 @@ class Network:
         return name
 
     def add(self, operator, *inputs, **attributes):
-        """What the operator makes of the value so far, or of others."""
+        """Applies the operator to the current value, or to other values."""
         self.at = f"v{len(self.nodes)}"
         self.nodes.append(node(operator, list(inputs), [self.at], **attributes))
         return self.at
@@ -62,7 +62,7 @@ def pictures():
 
 
 def words(heads=2, width=16):
-    """Attention and a layer of gelu, each added to what it is of and normalised."""
+    """Attention and a gelu layer, each with a residual connection and a normalisation."""
     n = Network(x=["n", "s", width])
 
     def normalised(x, y):
@@ -96,7 +96,7 @@ def speech(size=6, width=5):
 NETWORKS = {"pictures": pictures, "words": words, "speech": speech}
 SIZES = ({"n": 1, "s": 4}, {"n": 2, "s": 7}, {"n": 3, "s": 13})
 STEP = 1 / 256
-# operators of com.microsoft that must be in some file, or the test shows less than it says
+# operators of com.microsoft that must occur in some file, since otherwise the test covers less than intended
 WRITTEN = {"QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearAveragePool", "QLinearGlobalAveragePool", "QGemm", "QLinearSoftmax",
            "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "FusedConv", "SkipLayerNormalization", "BiasGelu"}
 
@@ -123,7 +123,7 @@ def session(model, level, path=None):
 
 
 def write(folder, name, model):
-    """The files of a network."""
+    """Writes the files of a network."""
     plain = folder / f"{name}.onnx"
     onnx.save(model, plain)
     quantize_dynamic(plain, folder / f"{name}-int8.onnx", weight_type=QuantType.QInt8, reduce_range=True)
@@ -150,7 +150,7 @@ class Written(served.ServedCase):
                 got, = host.run(program, [arrays[name] for name in program["entries"]["main"]["inputs"]])
                 self.assertEqual(wanted.shape, got.shape)
                 off = np.abs(got - wanted) / np.abs(wanted).max()
-                if "QDQ" in file.name or "QOperator" in file.name:  # a half that is rounded otherwise is a step of 8 bits, and goes on from there
+                if "QDQ" in file.name or "QOperator" in file.name:  # a half that is rounded differently changes an 8-bit result by one step, and later results too
                     self.assertLess(off.mean(), STEP)
                     self.assertLess(off.max(), 8 * STEP)
                 else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`beamline chat`, piped and in a terminal, beside a server that writes what it is told."""
+"""`beamline chat`, piped and in a terminal, with a scripted server."""
 import http.server
 import json
 import os
@@ -15,7 +15,8 @@ from served import SERVER
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """POST /v1/chat/completions: the last message in capitals, word by word; "forever" does not end, "broken" fails on the way, "refused" at once."""
+    """POST /v1/chat/completions: answers with the last message in capitals, word by word; "forever" never ends, "broken" fails
+    midway, "refused" at once."""
 
     def log_message(self, *words):
         pass
@@ -102,7 +103,7 @@ class Chat(unittest.TestCase):
         unread = [b""]
 
         def until(word):
-            """What is printed up to |word|."""
+            """Returns the output up to |word|."""
             while word not in unread[0]:
                 ready, _, _ = select.select([controller], [], [], 20)
                 self.assertTrue(ready, f"no {word} after {unread[0]}")
@@ -138,7 +139,7 @@ class Chat(unittest.TestCase):
         say(b"refused\n")
         until(b"no such model")
         until(b"> ")
-        say(b"\x1b[31mred\n")  # what a terminal would obey is not printed
+        say(b"\x1b[31mred\n")  # terminal escapes are not printed
         self.assertNotIn(b"\x1b[31M", until(b"RED").replace(b"^[", b""))
         until(b"> ")
         self.assertEqual(["Be kind.", "\x1b[31mred"], [message["content"] for message in self.server.asked[-1][0]["messages"]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From the start to the end: what systemd is told, what SIGHUP reads again, and how a server leaves."""
+"""The life of a server process: notifications of systemd, reload by SIGHUP, and shutdown."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ P = "/api/v1/programs"
 
 
 class Notices:
-    """The socket that systemd would listen on."""
+    """The notification socket of systemd."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -29,7 +29,7 @@ class Notices:
         self.socket.bind(self.path)
 
     def next(self, seconds=10):
-        """The next notice as a dictionary, watchdog's aside."""
+        """Returns the next notification as a dictionary, without those of the watchdog."""
         end = time.monotonic() + seconds
         while True:
             self.socket.settimeout(max(0.01, end - time.monotonic()))
@@ -38,7 +38,7 @@ class Notices:
                 return notice
 
     def count(self, seconds, name):
-        """How many notices with that name come in the time."""
+        """Returns the number of notifications of that name within the time."""
         found, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
             self.socket.settimeout(max(0.01, end - time.monotonic()))
@@ -77,7 +77,7 @@ class Notify(unittest.TestCase):
         self.addCleanup(notices.close)
         server = Server("--backends", "interp", env={"NOTIFY_SOCKET": notices.path, "WATCHDOG_USEC": "400000"})
         try:
-            self.assertGreaterEqual(notices.count(2, "WATCHDOG"), 5)  # every 0.2 s, and the machine may be busy
+            self.assertGreaterEqual(notices.count(2, "WATCHDOG"), 5)  # one every 0.2 s, fewer on a busy machine
         finally:
             self.assertEqual(0, server.stop())
 
@@ -118,7 +118,7 @@ class Reload(unittest.TestCase):
         self.assertTrue(any("/v2/models/none" in json.dumps(line) for line in lines))
 
     def test_what_takes_a_restart_is_told_and_stays(self):
-        self.write("log-level = warn\nmax-depth = 5\nmax-nodes = 1\n")  # the last is overruled by the flag
+        self.write("log-level = warn\nmax-depth = 5\nmax-nodes = 1\n")  # the flag overrides the last setting
         self.hup()
         self.assertRegex(self.server.log_text(), "max-depth has changed, which takes a restart")
         self.assertNotIn("max-nodes", self.server.log_text())
@@ -133,7 +133,7 @@ class Reload(unittest.TestCase):
             self.hup("reloads_failed_total")
             self.assertIn(told, self.server.log_text())
         self.server.call("GET", "/v2/health/live")
-        self.assertNotIn("/v2/health/live", self.server.log_text())  # still at error
+        self.assertNotIn("/v2/health/live", self.server.log_text())  # the level is still error
 
     def test_an_option_that_there_is_not(self):
         done = subprocess.run([PROGRAM, "serve", "--prot", "0"], capture_output=True, text=True, check=False)
@@ -155,7 +155,7 @@ class Reload(unittest.TestCase):
                 self.write(f"log-level = {('error', 'warn')[i % 2]}\ngrace = {i}\n")
                 answered, end = len(statuses), time.monotonic() + 60
                 self.hup()
-                while len(statuses) < answered + len(threads) and time.monotonic() < end:  # some of them after it
+                while len(statuses) < answered + len(threads) and time.monotonic() < end:  # some of them after the reload
                     time.sleep(0.01)
         finally:
             stop.set()
@@ -166,7 +166,7 @@ class Reload(unittest.TestCase):
 
 
 class Check(unittest.TestCase):
-    """serve --check: a server that could start, and what is wrong with one that could not."""
+    """serve --check: valid configurations, and the errors of invalid ones."""
 
     GOOD = {"inputs": {"x": {"dtype": "float32", "shape": [4]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
 
@@ -196,17 +196,17 @@ class Check(unittest.TestCase):
 
 
 class Drain(unittest.TestCase):
-    """T25: ready says 503 first, what was accepted is answered, then the process ends."""
+    """T25: ready changes to 503 first, accepted requests are answered, then the process ends."""
 
     def ask(self, server, path="/v2/health/ready"):
-        """The status on a connection of its own; None where there is no port any more."""
+        """Returns the status on a new connection; None if the port is closed."""
         try:
             return server.call("GET", path).status
         except OSError:
             return None
 
     def begin(self, server, **members):
-        """A run that nobody could wait for, of which the answer's status is appended to what is returned."""
+        """Starts an endless run; the status of its answer is appended to the returned list."""
         self.assertIn(server.call("PUT", P + "/c", counter()).status, (200, 201))
         statuses = []
         thread = threading.Thread(target=lambda: statuses.append(server.call("POST", P + "/c/run", {"steps": SLOW_STEPS, **members}).status))
@@ -224,7 +224,7 @@ class Drain(unittest.TestCase):
         refused = server.call("POST", "/api/v1/run", graph())
         self.assertEqual((503, "1"), (refused.status, refused.headers["retry-after"]))
         thread.join()
-        self.assertEqual([504], statuses)  # its own timeout, and not the end
+        self.assertEqual([504], statuses)  # by its own timeout, not by the shutdown
         self.assertEqual(0, server.process.wait(10))
         server.stop()
 
@@ -242,7 +242,8 @@ class Drain(unittest.TestCase):
         server.stop()
 
     def test_t25_under_load_no_accepted_request_fails(self):
-        """Clients that keep their connections and ask without a pause: each request is answered, with 200, or 503 once it is over."""
+        """Clients with kept connections send requests continuously: each accepted request is answered, with 200, or with 503
+        during the shutdown."""
         server = Server("--drain-delay", "0.3", "--grace", "20")
         self.assertEqual(200, server.call("POST", "/api/v1/run", graph()).status)
         body, statuses, dropped = json.dumps(graph()), [], []
@@ -296,7 +297,7 @@ class Drain(unittest.TestCase):
                 time.sleep(0.3)
                 server.process.send_signal(signal.SIGTERM)
                 time.sleep(0.2)
-                server.process.send_signal(signal.SIGHUP)  # no use any more, and no harm
+                server.process.send_signal(signal.SIGHUP)  # has no effect during the shutdown
                 begin = time.monotonic()
                 self.assertEqual(130, server.stop())
                 self.assertLess(time.monotonic() - begin, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The access log: a line a request, which says what it was and cannot be forged."""
+"""The access log: one line per request, with its properties, which a client cannot forge."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ class Log(ServerTest):
     ARGS = ("--backends", "interp", "--log-json")
 
     def line_of(self, name, count=1):
-        """The line of the request with that id."""
+        """Returns the line of the request with this id."""
         end = time.monotonic() + 5
         while time.monotonic() < end:
             lines = [json.loads(line) for line in self.server.log_text().splitlines()]
@@ -52,7 +52,7 @@ class Log(ServerTest):
             self.assertEqual(401, server.call("GET", "/api/v1/tensors").status)
             self.assertEqual(0, server.stop())
         lines = [json.loads(line) for line in server.log_text().splitlines()]
-        self.assertEqual([(200, "alice"), (401, None)], sorted((line["status"], line.get("key")) for line in lines if line["message"] == "request"))  # two connections: either may be told first
+        self.assertEqual([(200, "alice"), (401, None)], sorted((line["status"], line.get("key")) for line in lines if line["message"] == "request"))  # two connections, so the order may vary
         self.assertNotIn(secret, server.log_text())
 
     def test_a_probe_is_logged_at_debug(self):
@@ -68,7 +68,7 @@ class Log(ServerTest):
         self.assertEqual(("/api/v1/tensors/none", "/api/v1/tensors/{name}", 404), (line["path"], line["route"], line["status"]))
         self.assertEqual(404, self.call("GET", "/nothing", headers={"x-request-id": "none-2"}).status)
         self.assertEqual(("/nothing", ""), (self.line_of("none-2")["path"], self.line_of("none-2")["route"]))
-        with socket.create_connection(("127.0.0.1", self.server.port)) as sock:  # which goes away before there is an answer
+        with socket.create_connection(("127.0.0.1", self.server.port)) as sock:  # a client that disconnects before the answer
             sock.sendall(head("POST", "/api/v1/run", "Content-Type: application/json", "Content-Length: 100", "X-Request-Id: gone-1") + b"{")
             time.sleep(0.1)
         self.assertEqual((0, 0), (self.line_of("gone-1")["status"], self.line_of("gone-1")["out"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/metrics, and the dashboard and alerts that are drawn from it."""
+"""/metrics, and the dashboard and alerts based on it."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ RUN = (("method", "POST"), ("route", "/api/v1/run"))
 
 
 def parse(text):
-    """{(name, labels): value}; each sample stands behind its HELP and TYPE."""
+    """Returns {(name, labels): value}, and checks that each sample follows its HELP and TYPE."""
     samples, family = {}, None
     for line in text.splitlines():
         if line.startswith("# HELP "):
@@ -43,14 +43,14 @@ class Metrics(ServerTest):
     ARGS = ("--backends", "interp")
 
     def text(self):
-        """After all that was asked before has ended, which is when it is counted: a moment after its answer."""
+        """Returns the metrics after all earlier requests are counted, which happens shortly after their answers."""
         self.assertEqual(1, self.server.settled("requests_active", 1))
         answer = self.ok(self.call("GET", "/metrics"))
         self.assertEqual("text/plain; version=0.0.4; charset=utf-8", answer.type)
         return answer.body.decode()
 
     def use_all(self):
-        """One of everything, so that no family is without samples."""
+        """Uses every feature once, so that each metric family has samples."""
         self.ok(self.call("POST", "/api/v1/run", graph(nodes=[{"id": "y", "op": "mul", "in": ["x", time.monotonic()]}])))
         self.assertIn(self.call("PUT", "/api/v1/programs/c", counter()).status, (200, 201))
         self.ok(self.call("POST", "/api/v1/programs/c/run", {"steps": 3}))

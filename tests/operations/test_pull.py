@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`beamline pull` beside a hub on loopback."""
+"""`beamline pull` with a hub on loopback."""
 import hashlib
 import http.server
 import json
@@ -21,7 +21,7 @@ def git_hash(data):
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """GET /api/models/ORG/NAME/tree/REV and /ORG/NAME/resolve/REV/PATH of ``server.files``: {path: bytes}."""
+    """Serves GET /api/models/ORG/NAME/tree/REV and /ORG/NAME/resolve/REV/PATH of ``server.files``: {path: bytes}."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *words):
@@ -49,7 +49,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
             self.reply(404, b"{}")
 
     def list(self, address):
-        """Two files a page."""
+        """Lists two files per page."""
         hub = self.server
         at = int(urllib.parse.parse_qs(address.query).get("cursor", ["0"])[0])
         entries = []
@@ -86,7 +86,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        """A client that leaves in the midst is none."""
+        """A client that disconnects is no error."""
 
 
 class Pull(unittest.TestCase):
@@ -200,7 +200,7 @@ class Pull(unittest.TestCase):
         self.assertEqual(["model/model.gguf"], self.there())
 
     def test_a_proxy(self):
-        """The hub plays the proxy: it is asked for addresses of a host that there is not."""
+        """The hub acts as a proxy: it receives requests for addresses of a host that does not exist."""
         self.hub.files = {"model.gguf": GGUF}
         proxy, self.hub.url = self.hub.url, "http://hub.invalid"
         self.assertIn("no answer from the hub", self.pull(status=1, HF_ENDPOINT="http://hub.invalid"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GET /api/v1/trace: turns of devices and compilers as Chrome trace events whose tracks nest, so that Perfetto takes them."""
+"""GET /api/v1/trace: device and compiler spans as Chrome trace events on properly nested tracks, as Perfetto requires."""
 
 import pathlib
 import sys
@@ -26,7 +26,7 @@ class Timeline(KeyedCase):
         return names, [event for event in document["traceEvents"] if event["ph"] == "X"]
 
     def is_trace(self, document):
-        """The rules of Chrome's Trace Event Format, as far as complete events and metadata go."""
+        """Checks the rules of Chrome's Trace Event Format for complete events and metadata."""
         self.assertIn(document["displayTimeUnit"], ("ms", "ns"))
         processes, threads, spans = set(), set(), []
         for event in document["traceEvents"]:
@@ -50,7 +50,7 @@ class Timeline(KeyedCase):
         self.assertGreaterEqual(whole["now_us"], max((event["ts"] + event["dur"] for event in spans), default=0))
 
     def nests(self, spans):
-        """Of a track each event is over before the next one begins."""
+        """Checks that each event of a track ends before the next begins."""
         for track in {event["tid"] for event in spans}:
             rows = sorted((event["ts"], event["ts"] + event["dur"]) for event in spans if event["tid"] == track)
             overlaps = [(one, other) for one, other in zip(rows, rows[1:]) if one[1] > other[0] + 0.002]
@@ -102,7 +102,7 @@ class Hidden(Timeline):
 
 class Short(unittest.TestCase):
     def test_thousands_of_short_runs(self):
-        """Only the last turns are kept, those on the thread that reads too, and tracks still nest."""
+        """Only the last spans are kept, including those of HTTP threads, and the tracks are still nested."""
         server = Server("--backends", "opencl,interp")
         self.addCleanup(server.stop)
         with ThreadPoolExecutor(4) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces: what a collector of OpenTelemetry gets, and that nobody waits for one."""
+"""OpenTelemetry traces: the spans that a collector receives; no request waits for the collector."""
 
 import http.server
 import json
@@ -21,7 +21,7 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Collector:
-    """Takes what is posted to /v1/traces.  |statuses| are answered first, one a request, then 200; or nothing while |mute|."""
+    """Accepts POST /v1/traces.  Answers one of |statuses| per request first, then 200; answers nothing while |mute|."""
 
     def __init__(self):
         collector = self
@@ -51,7 +51,7 @@ class Collector:
         return [span for _, _, body in self.requests for part in body["resourceSpans"] for scope in part["scopeSpans"] for span in scope["spans"]]
 
     def wait(self, found, seconds=10):
-        """The spans once |found| says that they are all."""
+        """Waits until |found| is true for the spans.  Returns the spans."""
         end = time.monotonic() + seconds
         while not found(self.spans()):
             assert time.monotonic() < end, self.spans()
@@ -69,7 +69,7 @@ def attributes(part):
 
 
 def tree(spans):
-    """The request's span, and its phases by name."""
+    """Returns the request's span, and its phases by name."""
     roots = [span for span in spans if span["kind"] == 2]
     assert len(roots) == 1, spans
     return roots[0], {span["name"]: span for span in spans if span["kind"] == 1}
@@ -148,7 +148,7 @@ class Traces(unittest.TestCase):
             self.server.call("GET", "/api/v1/tensors")
         time.sleep(1.5)
         roots = [span for span in self.collector.spans() if span["kind"] == 2]
-        self.assertTrue(60 <= len(roots) <= 145, len(roots))  # 100 with a deviation of 9: one in a million runs is out
+        self.assertTrue(60 <= len(roots) <= 145, len(roots))  # 100 with a standard deviation of 9: one run in a million is outside
         self.assertEqual(len(roots), len({span["traceId"] for span in roots}))
 
     def test_errors_and_long_runs(self):
@@ -166,7 +166,7 @@ class Traces(unittest.TestCase):
         self.assertEqual("504", told["http.response.status_code"])
 
     def test_a_collector_that_is_not_there(self):
-        """Nobody waits for it, memory is bounded, and what is lost is counted."""
+        """With an unreachable collector no request waits, memory is bounded, and lost spans are counted."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -177,7 +177,7 @@ class Traces(unittest.TestCase):
             self.assertEqual(200, server.call("GET", "/api/v1/tensors").status)
         self.assertLess(time.monotonic() - begin, 60)
         dropped = server.metric("trace_spans_dropped_total")
-        self.assertGreaterEqual(dropped, 400 * 3)  # 1,024 wait, with 3 spans each: the request, its handling and its sending
+        self.assertGreaterEqual(dropped, 400 * 3)  # 1,024 spans wait; each request has 3: the request, its handling and its sending
         self.assertEqual(0, server.metric("trace_spans_total"))
         self.assertEqual(1, len(re.findall("traces cannot be sent", server.log_text())))
         begin = time.monotonic()
@@ -254,7 +254,7 @@ class Traces(unittest.TestCase):
             self.assertEqual(40, len(line.split("|")[1]))
 
     def test_no_socket_is_left_to_a_child(self):
-        """Those of libcurl among them are not closed by an exec."""
+        """Child processes inherit no sockets, not even those of libcurl, which exec does not close."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.start()

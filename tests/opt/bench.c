@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-/* Of a sum over 288 products of up to 1.6: a product is off by 3 * 2^-18 at most; without one of the two low halves, by 2^-9. */
+/* For a sum over 288 products of up to 1.6: with split float32, a product is off by at most 3 * 2^-18; without one of the two
+ * low halves, by 2^-9. */
 #define SPLIT_TOLERANCE 3e-4
 
 uint64_t bench_random(uint64_t *state)
@@ -44,7 +45,8 @@ void bench_open(bench *b)
         const bl_node *input = place->kind == BL_PLACE_INPUT ? b->graph->graph->inputs[place->index] : NULL;
         const bl_node *count = input == NULL ? place->count : bl_shape_count(b->graph->graph->ir, input->ndim, input->dim);
         size_t bytes = bl_dtype_bytes(place->dtype);
-        double least = input == NULL ? 1 : -1.25; /* what another nest stores may be a sum of exps, which divides */
+        double least = input == NULL ? 1 : -1.25; /* a parameter that another nest wrote may be a sum of exps, which is a
+                                                   * divisor */
         b->count[i] = bl_extent_eval(count, b->vars);
         b->dtype[i] = place->dtype;
         b->given[i] = calloc((size_t)b->count[i] + 1, bytes);
@@ -68,7 +70,7 @@ void bench_close(bench *b)
     }
 }
 
-/* Lower one nest and run it over |buffers|. */
+/* Lowers one nest and runs it over |buffers|. */
 static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer *const *buffers, bl_err *err)
 {
     bl_lowered *lowered = NULL;
@@ -84,7 +86,7 @@ static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer 
     return test_run_kernel(b->dev, lowered->linear, groups, buffers, scalars, err);
 }
 
-/* The helpers before the nest, or those behind it. */
+/* Runs the helpers before the nest or, with |behind|, those after it. */
 static bl_status run_helpers(bench *b, const bl_tune *tune, bool behind, bl_buffer *const *buffers, bl_err *err)
 {
     bl_status st = BL_OK;
@@ -134,7 +136,7 @@ static double number(bl_dtype dtype, const void *data, int64_t i)
     return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, (const char *)data + (size_t)i * bl_dtype_bytes(dtype))).f;
 }
 
-/* Where all is NaN, whatever moves make of it is as good. */
+/* Fails the test if all numbers are NaN, since any result of moves would then be accepted. */
 static void require_numbers(const bench *b, int param, const void *data)
 {
     for (int64_t k = 0; k < b->count[param]; k++) {

@@ -9,8 +9,8 @@
 
 typedef struct form_row {
     const char *name;
-    int axes;          /* of the first nest, after adjacent loops were merged */
-    const char *moves; /* on two cores with vectors of 16 floats */
+    int axes;          /* of the first nest, after the merge of adjacent loops */
+    const char *moves; /* expected moves for two cores with vectors of 16 floats */
     const char *document;
 } form_row;
 

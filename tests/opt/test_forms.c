@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which moves the heuristic chooses, on two cores with vectors of 16 floats: the table that fails when a form changes, so that a
- * better one is measured and kept. */
+/* The heuristic's moves for two cores with vectors of 16 floats.  A change of a form fails the table, so that an improvement is
+ * measured and kept. */
 #include "engine/opt/heuristic.h"
 #include "tests/opt/forms.h"
 #include "tests/plan/graphs.h"
@@ -51,7 +51,7 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Products of one row with AVX2: a short loop of codes is all lanes, so that a vector of codes fills a register. */
+/* Products of one row with AVX2: a short loop over codes is fully vectorised, so that a vector of codes fills a register. */
 static void test_lanes_of_codes(void **state)
 {
     static const bl_target target = {.units = 2,
@@ -92,7 +92,7 @@ static void test_lanes_of_codes(void **state)
     }
 }
 
-/* A padded picture under windows two apart is written out once, not once for each place of a window. */
+/* A padded picture under windows with a stride of two is materialized once, not once per position of a window. */
 static void test_edges_apart(void **state)
 {
     test_graph graph;
@@ -170,7 +170,7 @@ static const unit_form unit_forms[] = {
      BL_PRECISION_HIGH, 16},
 };
 
-/* A product on matrix units: of a CPU, of a GPU, of a CPU that plays one; and which are left alone. */
+/* Products on matrix units: of a CPU, of a GPU, and of a CPU device with work-groups; and nests that keep other moves. */
 static void test_units(void **state)
 {
     int wrong = 0;
@@ -216,7 +216,7 @@ static void test_units(void **state)
             print_error("%s: \"%s\"; the table says \"%s\"\n", form->name, bl_text_get(&text), form->moves);
             wrong++;
         }
-        assert_true(bl_moves_parse(bl_text_get(&text), moves, &n)); /* what is printed is read back */
+        assert_true(bl_moves_parse(bl_text_get(&text), moves, &n)); /* the printed moves can be parsed */
         assert_int_equal(n, tune.nmoves);
         for (int k = 0; k < n; k++)
             assert_true(moves[k].kind == tune.moves[k].kind && moves[k].axis == tune.moves[k].axis &&
@@ -246,7 +246,7 @@ static void test_few_groups(void **state)
         {"{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}",
          "chunk 1 4, chunk 0 2",
          {16, 24, 1}},
-        /* a prime: no share of it is without a rest, and not all can be tried */
+        /* a prime extent: each split has a remainder, and the search cannot try all */
         {"{'inputs': {'x': " F32(
              1) "}, 'nodes': [{'id': 'y', 'op': 'expand', 'in': ['x'], 'attrs': {'shape': [2305843009213693951]}}], "
                 "'outputs': ['y']}",

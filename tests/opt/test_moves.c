@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests
- * of small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
+/* The moves: refusals, and equal results.  Random lists of legal moves are applied to the nests of small graphs; each list runs
+ * on the interpreter, which detects accesses out of bounds, and is compared with the nest without moves. */
 #include "engine/ir/stage.h"
 #include "tests/opt/bench.h"
 #include "tests/opt/units.h"
@@ -72,7 +72,7 @@ static int64_t copies(const bl_tune *tune)
     return n;
 }
 
-/* Work-items of a group: what a device allows is its own affair, not the moves'. */
+/* Work-items of a group, with a limit for the device, since the moves do not check it. */
 static int64_t items(const bl_tune *tune)
 {
     int64_t n = 1;
@@ -84,7 +84,7 @@ static int64_t items(const bl_tune *tune)
     return n;
 }
 
-/* Bytes of local memory that the tiles of matrix units take: an upper bound. */
+/* An upper bound of the local memory for tiles of matrix units. */
 static int64_t tile_bytes(const bl_tune *tune)
 {
     for (int i = 0; i < tune->nmoves; i++) {
@@ -97,10 +97,10 @@ static int64_t tile_bytes(const bl_tune *tune)
 
 static int used_units[NUNITS];
 
-/* Now and then the first move: what may come behind it is what it restricts. */
+/* Occasionally applies the move to matrix units first, since later moves are restricted by it. */
 static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 5; /* its own, so that graphs without such products are drawn as ever */
+    static uint64_t seed = 5; /* separate, so that other graphs keep their random moves */
 
     int parts = tune->nmoves;
 
@@ -118,10 +118,10 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
     }
 }
 
-/* Now and then the first, where the nest takes it. */
+/* Occasionally applies split-K first, if the nest allows it. */
 static void random_parts(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 11; /* its own, as random_unit's */
+    static uint64_t seed = 11; /* separate, as in random_unit */
 
     for (int tries = (int)(bench_random(&seed) % 8); tries > 0 && tune->nmoves == 0; tries--) {
         const bl_node *before = tune->sink;
@@ -132,10 +132,10 @@ static void random_parts(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-/* Now and then the first moves, where the nest takes them: nothing else leads there. */
+/* Occasionally applies the first moves of an online reduction in blocks, which random moves would not reach. */
 static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 7; /* its own, as random_unit's */
+    static uint64_t seed = 7; /* separate, as in random_unit */
 
     if (tune->nmoves > 0 || bench_random(&seed) % 3 != 0)
         return;
@@ -151,10 +151,10 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-/* Now and then the first, with the columns inside a group or without. */
+/* Occasionally applies scatter inversion first, with the columns inside a group or outside. */
 static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 13; /* its own, as random_unit's */
+    static uint64_t seed = 13; /* separate, as in random_unit */
 
     if (tune->nmoves > 0 || !bl_tune_has_sent(tune) || bench_random(&seed) % 3 == 0)
         return;
@@ -170,10 +170,10 @@ static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-/* Now and then the last: copies for work-items that are there by then. */
+/* Occasionally applies shared-memory copies last, for the existing work-items. */
 static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 9; /* its own, as that of random_unit */
+    static uint64_t seed = 9; /* separate, as in random_unit */
 
     for (int tries = (int)(bench_random(&seed) % 4); tries > 0; tries--) {
         bl_share how = {.twice = bench_random(&seed) % 2 == 0,
@@ -189,10 +189,10 @@ static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-/* Now and then scores that a group shares: of the nests that have such, after work-items that it needs. */
+/* Occasionally applies shared scores to nests that have scores, after the required work-items. */
 static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL_MOVE_KINDS])
 {
-    static uint64_t seed = 11; /* its own, as that of random_unit */
+    static uint64_t seed = 11; /* separate, as in random_unit */
 
     for (int tries = (int)(bench_random(&seed) % 6); tries > 0; tries--) {
         bl_move move = {BL_MOVE_LOCAL, (int)(bench_random(&seed) % 4), 2 + (int64_t)(bench_random(&seed) % 8)};
@@ -225,7 +225,8 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
         random_scores(tune, info, used);
     n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
-        bl_move move = {.kind = (bl_move_kind)(bench_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
+        bl_move move = {.kind = (bl_move_kind)(bench_random(seed) % BL_MOVE_MATRIX), /* MATRIX and later kinds have been
+                                                                                      * tried */
                         .axis = (int)(bench_random(seed) % 12) - 1,
                         .amount = amounts[bench_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
@@ -244,7 +245,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
     random_share(tune, used);
 }
 
-/* Scheduled for a device whose groups have work-items. */
+/* Whether the graph is scheduled for a device with work-groups. */
 static bool is_for_groups(const char *name)
 {
     return strncmp(name, "scores", 6) == 0;
@@ -284,7 +285,7 @@ static const char *graph_of(const char *name)
     return NULL;
 }
 
-/* Tiles of a unit of several work-items, and then copies of its operands in local memory; how many of those were legal. */
+/* Applies tiles of a unit of several work-items, and then shared-memory copies of its operands; counts the legal copies. */
 static void draw_copies(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int *copies_made, int *twice)
 {
     static const bl_move_kind kinds[] = {BL_MOVE_TILE, BL_MOVE_LOCAL, BL_MOVE_CHUNK};
@@ -316,11 +317,11 @@ static void draw_copies(bl_tune *tune, const bl_device_info *info, uint64_t *see
         }
         ++*copies_made;
         *twice += how.twice;
-        operand--; /* it is an operand no more: the next has its number */
+        operand--; /* the copied operand is no longer counted, so the next operand has its number */
     }
 }
 
-/* What matrix units multiply comes from copies that the work-items of a group share. */
+/* The operands of matrix units come from shared-memory copies. */
 static void test_unit_copies(void **state)
 {
     static const char *const names[] = {"product16", "transposed16", "product_b16",     "odd_b16",
@@ -404,7 +405,7 @@ static void test_all_kinds_used(void **state)
     }
 }
 
-/* ---- what is refused; axes of matmul's nest: 0 rows 13, 1 columns 18, 2 the reduction over 20 */
+/* ---- refusals; axes of the matmul nest: 0 rows 13, 1 columns 18, 2 the reduction over 20 */
 
 static const struct {
     bl_move first, move;
@@ -510,14 +511,14 @@ static void test_legality(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* A row of scores, of their exp and of the probabilities take turns in one place, if every element is written once.  A row of a
- * product does not take that of another which all of its elements are made of. */
+/* Rows of scores, of their exp and of the probabilities share one memory if every element is written once.  A row of a product
+ * does not share memory with a row from which all its elements are computed. */
 static void test_memory_of_stages(void **state)
 {
     static const struct {
         const char *graph;
-        int64_t block; /* rows */
-        bl_move move;  /* after that */
+        int64_t block; /* number of rows */
+        bl_move move;  /* applied after the block move */
         bool in_place;
         int stages, memories;
         const char *why;
@@ -550,7 +551,7 @@ static void test_memory_of_stages(void **state)
     }
 }
 
-/* A copy of a stage for each iteration would be of no use, and work-items do not share one. */
+/* A copy of a stage per iteration would be useless, and work-items do not share a stage. */
 static void test_moves_around_stages(void **state)
 {
     static const struct {
@@ -581,7 +582,7 @@ static void test_moves_around_stages(void **state)
     test_graph_close(&graph);
 }
 
-/* More work-items of a group than there are dimensions for. */
+/* More local axes than dimensions of a work-group. */
 static void test_four_local_axes(void **state)
 {
     test_graph graph;
@@ -611,7 +612,7 @@ static void test_four_local_axes(void **state)
     bl_device_destroy(b.dev);
 }
 
-/* The first nest of the graph |name|, on the interpreter. */
+/* Opens the first nest of the graph |name| on the interpreter. */
 static void open_first(bench *b, test_graph *graph, const char *name)
 {
     const bl_schedule *schedule;
@@ -631,8 +632,8 @@ static void close_first(bench *b, test_graph *graph)
     bl_device_destroy(b->dev);
 }
 
-/* What may follow a reduction in blocks, and that it stays the same: the axes are then 0 and 1 of the rows, 2 and 3 of the
- * columns, 4 the blocks, 5 and 6 the stage's own columns and rows, 7 a block. */
+/* Moves after a reduction in blocks, with equal results.  The axes are then 0 and 1 of the rows, 2 and 3 of the columns, 4 the
+ * blocks, 5 and 6 the stage's columns and rows, 7 a block. */
 static void test_blocks(void **state)
 {
     static const struct {
@@ -678,7 +679,7 @@ static void test_blocks(void **state)
     close_first(&b, &graph);
 }
 
-/* An axis whose outer part went with a whole split: what is left is split again, and no two parts are one. */
+/* An axis whose outer part was removed by a whole split: the rest is split again, and the parts stay distinct. */
 static void test_parts(void **state)
 {
     static const bl_move moves[] = {{BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_CHUNK, 0, 7}, {BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_TILE, 1, 2}};
@@ -701,7 +702,7 @@ static void test_parts(void **state)
     close_first(&b, &graph);
 }
 
-/* Unrolled until no work-item takes more turns, and still the same. */
+/* Unrolled until each work-item has a single iteration, with equal results. */
 static void test_limited_turns(void **state)
 {
     static const int64_t most[] = {100, 24, 9, 5};

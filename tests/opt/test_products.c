@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of all shapes keep to vectors and registers: for each row of a table of convolutions, their gradients and matmuls, the
- * instructions that all of its kernels run are bounded by a multiple of those that its multiply-adds alone would take as whole
- * vectors.  A nest for which the heuristic finds no tile takes ten times as many and more.  Nothing is timed. */
+/* Instruction counts of products of all shapes.  For each row of a table of convolutions, their gradients and matmuls, the
+ * instructions of all kernels are bounded by a multiple of the vector instructions of the multiply-adds alone.  A nest without
+ * a tile of the heuristic needs at least ten times as many.  No time is measured. */
 #include "engine/lower/cost.h"
 #include "engine/opt/heuristic.h"
 #include "tests/plan/graphs.h"
@@ -30,8 +30,8 @@ static const bl_target target = {.units = 2,
 typedef enum part { RESULT, TO_INPUT, TO_WEIGHT } part;
 static const char *const part_names[] = {"result", "to input", "to weight"};
 
-/* Vector instructions of a kernel: arithmetic, loads and stores, whether of one element or of a vector; a load whose lanes each
- * have a gate is one for each lane.  What computes indices is not counted. */
+/* Counts the vector instructions of a kernel: arithmetic, loads and stores, scalar or vector; a load with a gate per lane
+ * counts once per lane.  Index arithmetic does not count. */
 static double count_instructions(bl_arena *arena, const bl_lowered *lowered)
 {
     const bl_linear *linear = lowered->linear;
@@ -67,7 +67,7 @@ static double count_nest(bl_ir *ir, const bl_node *sink, int nparams, bl_text *m
     return all + count_instructions(bl_ir_arena(ir), lowered);
 }
 
-/* Instructions of the document's kernels for each vector of multiply-adds. */
+/* Returns the instructions of the document's kernels per vector of multiply-adds. */
 static double measure(const char *document, double multiply_adds, bl_text *moves)
 {
     test_graph graph = {0};
@@ -104,8 +104,8 @@ static void conv_document(const convolution *c, part what, char *text, size_t si
     *multiply_adds = (double)c->batch * c->outs * out * out * (c->ins / c->groups) * c->k * c->k;
 }
 
-/* What is allowed: a little more than the most that rows of a kind take, so that none can get much worse.  Few channels, and maps
- * of a pixel or four, do not fill vectors; windows that lie apart leave lanes apart. */
+/* The bounds: slightly above the worst row of a kind, so that no row can become much worse.  Few channels, and feature maps of
+ * one or four pixels, do not fill vectors; strided windows give strided lanes. */
 static double most_for(const convolution *c, part what)
 {
     static const double close[] = {5, 5, 5}, apart[] = {10, 22, 6}, close_depthwise[] = {3, 3, 3}, apart_depthwise[] = {4, 52, 5};

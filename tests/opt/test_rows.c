@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions that the work-items of a group share, and outputs that they have between them afterwards: lists of moves on each
- * device, beside the nest without moves; what is refused, which changes nothing; random ones; and what the heuristic chooses for
- * a GPU: the table that fails when a form changes. */
+/* Reductions shared by the work-items of a group, and outputs distributed among them afterwards: move lists on each device
+ * against the nest without moves; refusals without effect; random moves; and the heuristic's choice for a GPU, as a table that
+ * fails when a form changes. */
 #include "engine/opt/heuristic.h"
 #include "tests/opt/bench.h"
 #include "tests/plan/on_devices.h"
@@ -19,9 +19,10 @@
 #define TWO                                                                                                                      \
     DOC(IN("x", "float32", 20, 48), NODE("y", "softmax", "'x'", "'axis': 1") ", " NODE("z", "mul", "'y', 'x'", ""), "'y', 'z'")
 
-/* Axes of a softmax: 0 the rows, 1 the columns of the result, 2 those of its reductions. */
+/* Axes of a softmax: 0 the rows, 1 the columns of the result, 2 the columns of its reductions. */
 static const struct {
-    const char *name, *document, *moves, *refused; /* the last of the moves is; NULL: none */
+    const char *name, *document, *moves, *refused; /* |refused|: the reason why the last move is refused; NULL: no move is
+                                                    * refused */
 } rows[] = {
     {"eight to a row", SOFTMAX(20, 48), "local 2 8, local 1 8", NULL},
     {"... which the last part overlaps", SOFTMAX(20, 40), "local 2 8, local 1 8, local 0 3", NULL},
@@ -68,7 +69,7 @@ static bool draw(bl_tune *tune, bl_move_kind kind, bool output, int64_t amount, 
     return tune->axis[axis].output == output && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 
-/* Random moves around those that deal outputs, which random ones by themselves seldom are. */
+/* Random moves around moves that distribute outputs, which random lists rarely contain. */
 static void test_random(void **state)
 {
     static const char *const documents[] = {SOFTMAX(20, 48), SOFTMAX(9, 64), NORM(12, 48), TWO};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scores that the work-items of a group compute together (BL_MOVE_SCORE): lists of moves on attention in sizes that are no
- * multiples of anything, on every device that has work-groups, beside the nest without moves; which are refused; and what is in
- * the kernels. */
+/* Scores that the work-items of a group compute together (BL_MOVE_SCORE): move lists on attention with sizes that are no
+ * multiples, on every device with work-groups, against the nest without moves; refusals; and the contents of the kernels. */
 #include "engine/lower/lower.h"
 #include "engine/opt/heuristic.h"
 #include "tests/opt/bench.h"
@@ -29,8 +28,8 @@
            "}}, {'id': ['dq', 'dk', 'dv'], 'op': "                                                                               \
            "'grad', 'in': ['y', 'q', 'k', 'v', 'w'], 'attrs': {'cotangent': true}}], 'outputs': ['y', 'dq', 'dk', 'dv']}"
 
-/* Axes of the first nest: 0 heads, 1 rows, 2 columns, 3 the keys, 4 the size of a key; each split puts one more behind.  |nest|:
- * which of the schedule; |taken|: false where the last move is refused. */
+/* Axes of the first nest: 0 heads, 1 rows, 2 columns, 3 the keys, 4 the size of a key; each split appends an axis.  |nest|:
+ * index in the schedule; |taken|: false if the last move is refused. */
 static const struct {
     const char *name, *document;
     int nest;
@@ -113,12 +112,12 @@ static void test_device(void **state)
     const bl_device *dev = *state;
 
     if (dev->info.max_local <= 1)
-        skip(); /* it has no groups to share a row */
+        skip(); /* no work-groups to share a row */
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++)
         run_row(*state, i);
 }
 
-/* GPUs that no device here is: of much local memory, and of little. */
+/* GPUs that this machine need not have: with much local memory, and with little. */
 static const bl_target large = {.groups = true,
                                 .units = 16,
                                 .registers = 128,
@@ -136,7 +135,7 @@ static const bl_target large = {.groups = true,
                                 .local_bytes = 8 << 10,
                                 .max_params = BL_MAX_BINDINGS};
 
-/* The moves as docs/engine.md explains them. */
+/* The moves that docs/engine.md explains. */
 static const struct {
     const char *name, *document;
     const bl_target *target;
@@ -158,7 +157,7 @@ static const struct {
 };
 enum { NCHOSEN = sizeof chosen / sizeof chosen[0] };
 
-/* What a kernel of the form has in the loop over blocks of keys. */
+/* The contents of a kernel's loop over blocks of keys. */
 typedef struct content {
     int barriers, exps, vectors, scalars; /* |vectors|, |scalars|: loads of local memory */
     int64_t local_bytes;
@@ -209,13 +208,14 @@ static void test_chosen(void **state)
         if (bl_lower(tune.ir, tune.sink, "nest", (uint32_t)tune.nparams, 2, &lowered, &err) != BL_OK)
             fail_msg("%s: %s", chosen[i].name, err.text);
         c = count(lowered->linear);
-        /* Scores, or their largest; what is made of them; the end of the turn.  To keys no maximum goes on. */
+        /* barriers after the scores or their maximum, after the values computed from them, and at the end of the iteration; the
+         * gradient to keys needs no maximum */
         if (c.barriers != (chosen[i].nest == 0 ? 3 : 2) || c.scalars > 0 || c.local_bytes > target->local_bytes) {
             print_error("%s: %d barriers, %d loads of single elements, %lld bytes of local memory\n", chosen[i].name, c.barriers,
                         c.scalars, (long long)c.local_bytes);
             wrong++;
         }
-        if (c.exps > 32) { /* a row's four scores of four rows, and what rescales these: not once for each column */
+        if (c.exps > 32) { /* four scores for each of four rows, and their rescaling: not once per column */
             print_error("%s: %d exps\n", chosen[i].name, c.exps);
             wrong++;
         }

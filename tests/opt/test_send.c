@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Folds over what was sent to each place, turned round: lists of moves on each device, beside the nest without moves; and what is
- * refused, which changes nothing. */
+/* Scatter inversion: move lists on each device against the nest without moves; and refusals without effect. */
 #include "tests/opt/bench.h"
 #include "tests/plan/on_devices.h"
 
@@ -14,23 +13,23 @@
 #define IN(name, dtype, ...)    "'" name "': {'dtype': '" dtype "', 'shape': [" #__VA_ARGS__ "]}"
 #define NODE(id, op, in, attrs) "{'id': '" id "', 'op': '" op "', 'in': [" in "], 'attrs': {" attrs "}}"
 #define DOC(inputs, nodes, out) "{'inputs': {" inputs "}, 'nodes': [" nodes "], 'outputs': [" out "]}"
-/* 40 rows of six are put to |places| rows, by keys from 0 to 10 */
+/* scatters 40 rows of six elements to |places| rows, by keys from 0 to 10 */
 #define PUT(dtype, places, attrs)                                                                                                \
     DOC(IN("x", dtype, places, 6) ", " IN("s", dtype, 40, 6) ", " IN("i", "int32", 40),                                          \
         NODE("y", "index_put", "'x', 's', 'i'", attrs), "'y'")
 #define SUM PUT("float32", 17, "'accumulate': true")
-/* each element by a key of its own */
+/* scatters each element by its own key */
 #define EACH(dtype, places, op, attrs)                                                                                           \
     DOC(IN("x", dtype, places, 6) ", " IN("s", dtype, 40, 6) ", " IN("i", "int32", 40, 6),                                       \
         NODE("y", op, "'x', 'i', 's'", attrs), "'y'")
-/* where(places == keys, what, otherwise), folded */
+/* reduces where(places == keys, what, otherwise) */
 #define FOLD(keys, fold, what, otherwise)                                                                                        \
     DOC("'i': {'dtype': 'int32', 'shape': " keys "}, " IN("s", "float32", 40),                                                   \
         NODE("p", "arange", "", "'stop': 17, 'dtype': 'int32'") ", " NODE("c", "reshape", "'p'", "'shape': [17, 1]") ", " NODE(  \
             "e", "equal", "'c', 'i'", "") ", " NODE("w", "where", "'e', " what ", " otherwise, "") ", " NODE("y", fold, "'w'",   \
                                                                                                              "'axis': 1"),       \
         "'y'")
-/* 300 places, and keys that bounds know to be few of them */
+/* 300 positions, and keys whose bounds show that few positions are used */
 #define FEW(inputs, key)                                                                                                         \
     DOC(inputs IN("s", "float32", 40),                                                                                           \
         key ", " NODE("p", "arange", "", "'stop': 300, 'dtype': 'int32'") ", " NODE(                                             \
@@ -43,10 +42,11 @@
     "'shape': ['k', 6]}, 'i': {'dtype': 'int32', 'shape': ['k']}}, 'nodes': [{'id': 'y', 'op': 'index_put', 'in': ['x', 's', "   \
     "'i'], 'attrs': {'accumulate': true}}], 'outputs': ['y']}"
 
-/* Axes: 0 the places, 1 the columns, 2 the 40 of a sum.  Where columns are inside a group, after SEND: 0 and 1 the places, 2 the
- * columns; 3 the 40 and 4 the columns of who is sent. */
+/* Axes: 0 the positions, 1 the columns, 2 the 40 terms of a sum.  With columns inside a group, after SEND: 0 and 1 the
+ * positions, 2 the columns; 3 the 40 terms and 4 the columns of the source. */
 static const struct {
-    const char *name, *document, *moves, *refused; /* the last of the moves is; NULL: none */
+    const char *name, *document, *moves, *refused; /* |refused|: the reason why the last move is refused; NULL: no move is
+                                                    * refused */
 } rows[] = {
     {"the last part overlaps", SUM, "send 0 5", NULL},
     {"all places", SUM, "send 0 17", NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands that the work-items of a group copy into local memory together: lists of moves on products and convolutions whose
- * sizes are no multiples of anything, on every device that has work-groups, beside the nest without moves. */
+/* Operands copied to shared memory by the work-items of a group: move lists on products and convolutions with sizes that are no
+ * multiples, on every device with work-groups, against the nest without moves. */
 #include "engine/lower/lower.h"
 #include "engine/opt/heuristic.h"
 #include "engine/render/render.h"
@@ -33,9 +33,9 @@
             "r", "sum", "'q'", "") ", " NODE("d", "grad", "'r', 'x'", ""),                                                       \
         "d")
 
-/* Axes of a product: 0 rows, 1 columns, 2 the reduction; each split puts one more behind.  Amounts of |share|: 1 two copies, 2
- * swizzle, 4 for each loop within a copy, 256 for each element of padding,
- * 65536 for 16 bits.  Each row is run on each device. */
+/* Axes of a product: 0 rows, 1 columns, 2 the reduction; each split appends an axis.  The amount of |share| is a sum: 1 double
+ * buffering, 2 swizzle, 4 per loop within a copy, 256 per element of padding, 65536 for 16 bits.  Each row runs on each
+ * device. */
 static const struct {
     const char *name, *document, *moves;
 } rows[] = {
@@ -86,7 +86,7 @@ static const struct {
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
-/* A GPU that no device here is. */
+/* A GPU that this machine need not have. */
 static const bl_target gpu = {.groups = BL_GROUP_PARALLEL,
                               .units = 16,
                               .registers = 128,
@@ -96,7 +96,7 @@ static const bl_target gpu = {.groups = BL_GROUP_PARALLEL,
                               .local_bytes = 48 << 10,
                               .max_params = BL_MAX_BINDINGS};
 
-/* The nest of the graph that has the most work. */
+/* Returns the nest with the most work. */
 static const bl_nest *largest(const bl_schedule *schedule)
 {
     return &schedule->nests[schedule->nnests - 1];
@@ -150,7 +150,7 @@ static void run_row(bl_device *dev, const char *name, const char *document, cons
     test_graph_close(&graph);
 }
 
-/* The moves as docs/engine.md explains them; each is run on each device too, where |runs| says that it is small enough. */
+/* The moves that docs/engine.md explains; with |runs|, each also runs on each device. */
 static const struct {
     const char *name, *document;
     bool runs;
@@ -219,8 +219,8 @@ static void test_chosen(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* What a GPU's time goes into: local memory is read in whole vectors, by no gate, and work-items wait for each other once a turn.
- */
+/* Instructions that dominate the time of a GPU: shared memory is read in whole vectors without gates, and each iteration has
+ * one barrier. */
 static void test_instructions(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void test_instructions(void **state)
             if (inst->lanes != 4 || inst->sub != 1 || inst->nargs != 2)
                 fail_msg("%s: instruction %u reads %u lanes of local memory", chosen[i].name, k, inst->lanes);
         }
-        if (barriers != 2) /* before the loop, and in it */
+        if (barriers != 2) /* one before the loop, and one in the loop */
             fail_msg("%s: %d barriers", chosen[i].name, barriers);
         if (loads * 2 > products)
             fail_msg("%s: %d loads for %d products of vectors", chosen[i].name, loads, products);
@@ -259,7 +259,7 @@ static void test_instructions(void **state)
     }
 }
 
-/* Copies of 16 bits take half the room, in each language, and others are none of the kind. */
+/* Copies of 16 bits need half the memory, in each language; other copies do not. */
 static void test_room(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums in parts, for groups of their own: lists of moves on products and other long sums, on every device, beside the nest
- * without moves; what is chosen for a GPU; and whole plans, with the helper that adds the parts up. */
+/* Split-K: move lists on products and other long sums, on every device, against the nest without moves; the heuristic's choice
+ * for a GPU; and whole plans, with the helper that adds the partial sums. */
 #include "engine/opt/heuristic.h"
 #include "engine/search/tuner.h"
 #include "tests/opt/bench.h"
@@ -31,8 +31,8 @@
     "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 64]}, 'y': {'dtype': 'float32', 'shape': [64, " \
     "24]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"
 
-/* Axes of a product: 0 rows, 1 columns, 2 the reduction; once it is split 2 are the parts, and 3 what is left of it.  Each row is
- * run on each device. */
+/* Axes of a product: 0 rows, 1 columns, 2 the reduction; after the split, 2 the parts and 3 the rest of the reduction.  Each
+ * row runs on each device. */
 static const struct {
     const char *name, *document, *moves;
 } rows[] = {
@@ -97,7 +97,7 @@ static void run_row(bl_device *dev, const char *name, const char *document, cons
     test_graph_close(&graph);
 }
 
-/* A plan that takes the moves from the database: its helpers are counted, and its results the interpreter's. */
+/* Runs a plan with moves from the database; its helpers are counted, and its results are compared with the interpreter's. */
 static void run_plan(bl_device *dev, const char *name, const char *document, const char *list)
 {
     test_graph graph;
@@ -127,7 +127,7 @@ static void run_plan(bl_device *dev, const char *name, const char *document, con
 
 static void test_device(void **state)
 {
-    static const int whole[] = {0, 1, 2, 5, 11, 14, 15}; /* rows with no panels */
+    static const int whole[] = {0, 1, 2, 5, 11, 14, 15}; /* rows without packed panels */
 
     for (int i = 0; i < NROWS; i++)
         run_row(*state, rows[i].name, rows[i].document, rows[i].moves);
@@ -135,7 +135,7 @@ static void test_device(void **state)
         run_plan(*state, rows[whole[i]].name, rows[whole[i]].document, rows[whole[i]].moves);
 }
 
-/* ---- what is chosen for a GPU that no device here is */
+/* ---- the choice for a GPU that this machine need not have */
 
 static const bl_target gpu = {.groups = true,
                               .units = 64,
@@ -148,7 +148,7 @@ static const bl_target gpu = {.groups = true,
 
 static const struct {
     const char *name, *document;
-    int64_t parts; /* 1: it is not split */
+    int64_t parts; /* 1: no split */
 } chosen[] = {
     {"few tiles of a long product", LAYER("float32", 128, 4096, 128), 16},
     {"one row of tiles", PRODUCT("float32", 32, 8192, 256), 32},

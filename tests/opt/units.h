@@ -1,5 +1,5 @@
-/* Matrix units that no device here has: those of lavapipe, NVIDIA's mma.sync, AMX and AVX512-BF16, and odd ones; then some for
- * float32 in three parts.  The interpreter multiplies as they do. */
+/* Matrix units that this machine need not have: those of lavapipe, NVIDIA's mma.sync, AMX and AVX512-BF16, and unusual ones;
+ * then units for split float32 products.  The interpreter emulates them. */
 #ifndef BL_TESTS_OPT_UNITS_H
 #define BL_TESTS_OPT_UNITS_H
 

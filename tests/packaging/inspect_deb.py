@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What is in a package that packaging/deb built: files, who owns them, what it depends on, and that its program starts.
+"""Inspect a package that packaging/deb built: its files, their owners, its dependencies, and the start of its program.
 
-    tests/packaging/inspect_deb.py FILE.deb"""
+tests/packaging/inspect_deb.py FILE.deb
+"""
 
 import pathlib
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The unit, the package's files and the container's, as far as they can be looked at without building either: `packaging/deb --check` builds the
-package and looks inside."""
+"""Checks of the systemd unit and of the packaging files that need no build; `packaging/deb --check` builds and inspects the
+package."""
 
 import pathlib
 import re
@@ -14,11 +14,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
 from fixture import PROGRAM, ROOT, Server
 
 PACKAGING = pathlib.Path(ROOT, "packaging")
-MOST_EXPOSED = 30  # tenths, of systemd-analyze's 100
+MOST_EXPOSED = 30  # tenths of the score of systemd-analyze, whose maximum is 100
 
 
 def listed(kind):
-    """The packages of a kind in tools/packages."""
+    """Returns the packages of a kind in tools/packages."""
     rows = [line.split() for line in pathlib.Path(ROOT, "tools/packages").read_text().splitlines() if not line.startswith("#")]
     return {row[1] for row in rows if row[0] == kind}
 
@@ -61,7 +61,7 @@ class Unit(unittest.TestCase):
         self.assertEqual([[user], [user]], [self.found["User"], self.found["Group"]])
 
     def test_the_server_starts_under_it_as_far_as_one_can_have_it_here(self):
-        """With the unit's configuration and environment, every setting of it in force."""
+        """Starts the server with the unit's configuration and environment, with all settings in effect."""
         text = re.sub(r"(?m)^#(?=[a-z-]+ = )", "", (PACKAGING / "beamline.conf").read_text())
         self.assertGreaterEqual(text.count(" = "), 7)
         with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +118,7 @@ class Container(unittest.TestCase):
             self.assertTrue(have & set(re.findall(r"^([^\s:]+)[:\w]*: ", owners, re.M)), f"{library} of\n{owners}")
 
     def test_its_commands_are_known(self):
-        """No linter for these files is in Debian; what it would say that matters here."""
+        """Checks the directives, since Debian has no linter for these files."""
         body = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", self.text))
         for line in body.splitlines():
             if line.strip():

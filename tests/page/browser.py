@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A browser for tests of the page: Debian's Chromium, driven by Playwright from an environment of its own."""
+"""A browser for tests of the page: Debian's Chromium, driven by Playwright from a separate virtual environment."""
 import pathlib
 import re
 import subprocess
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = ROOT / "build" / "playwright"
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 320, "height": 700}
-# What a document of ours must never do, told by the browser itself.
+# Policy violations that the browser itself reports.
 WATCH = """
 window.reports = [];
 addEventListener("securitypolicyviolation", (event) => window.reports.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
@@ -23,7 +23,7 @@ new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.lo
 
 
 def install():
-    """Whether Playwright can be imported from now on; the environment is made once."""
+    """Makes Playwright importable; the environment is made once.  Returns whether it is available."""
     done, wanted = FOLDER / "installed", (HERE / "requirements.txt").read_text() + sys.version
     if not done.exists() or done.read_text() != wanted:
         made = subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], capture_output=True, check=False)
@@ -40,7 +40,7 @@ def install():
 
 
 class BrowserCase(unittest.TestCase):
-    """Tests with a browser. Every page that they open is watched: errors, reports of the policy, requests to others fail the test."""
+    """Tests with a browser. Errors, policy reports and requests to other hosts on any page fail the test."""
 
     @classmethod
     def setUpClass(cls):
@@ -63,7 +63,7 @@ class BrowserCase(unittest.TestCase):
         return server
 
     def open(self, url, key=None, viewport=None, scheme="light", expect=(), **options):
-        """A page at an address. `expect`: patterns of console messages that belong to the test."""
+        """Opens a page.  `expect`: patterns of expected console messages."""
         context = self.browser.new_context(viewport=viewport or WIDE, color_scheme=scheme, reduced_motion="reduce", **options)
         self.addCleanup(context.close)
         context.add_init_script(WATCH)
@@ -86,7 +86,7 @@ class BrowserCase(unittest.TestCase):
         return page
 
     def check(self, page):
-        """Nothing went wrong on a page so far."""
+        """Checks that no page had an error so far."""
         if page.is_closed():
             return
         reports = page.evaluate("window.reports")
@@ -94,7 +94,7 @@ class BrowserCase(unittest.TestCase):
         self.assertEqual([], reports + troubles)
 
     def check_axe(self, page, name):
-        """No violation of accessibility rules."""
+        """Checks the accessibility rules."""
         from axe_playwright_python.sync_playwright import Axe
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
         told = [f"{rule['id']}: {[node['target'] for node in rule['nodes']][:4]} {rule['nodes'][0].get('failureSummary', '')[:200]}" for rule in found.response["violations"]]
@@ -102,7 +102,7 @@ class BrowserCase(unittest.TestCase):
 
 
 class Keys:
-    """A folder of state with keys in it."""
+    """A state folder with keys."""
 
     def __init__(self, case):
         self.folder = tempfile.TemporaryDirectory()

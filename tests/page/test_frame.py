@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The first screen, keys, and a server that goes away and comes back."""
+"""The first screen, keys, and a server that disconnects and returns."""
 import re
 import time
 import unittest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names and texts that try to be more than text, many reports, and large graphs."""
+"""Names and texts with markup or scripts, many reports, and large graphs."""
 import json
 import time
 import unittest
@@ -8,13 +8,13 @@ import urllib.parse
 from test_pages import PAGES, Scene, training_jobs
 
 HOSTILE = "<script>hacked=1</script>\"><img src=x onerror=hacked=1>'`${hacked=1}\u202e"
-ODD = ["__proto__", "constructor", "toString", "_", "a:b/c.d-e", "x" * 100]  # names that the server takes
-PLAIN = {"state", "dtype", "datatype", "type", "scopes", "digest", "day", "created", "bound", "platform", "job", "kind", "data_type"}  # members that choose what is drawn
+ODD = ["__proto__", "constructor", "toString", "_", "a:b/c.d-e", "x" * 100]  # valid names with a special meaning in JavaScript
+PLAIN = {"state", "dtype", "datatype", "type", "scopes", "digest", "day", "created", "bound", "platform", "job", "kind", "data_type"}  # members whose values select what the page draws
 FIRST_PAINT, LONGEST_TASK = 2000, 500  # milliseconds
 
 
 def poison(value, member=""):
-    """A document of which every text and every name is hostile."""
+    """Returns a document in which every text and every name is hostile."""
     if isinstance(value, dict):
         return {(name + HOSTILE if member in ("entries", "state", "inputs", "metrics", "quotas") else name): poison(each, name) for name, each in value.items()}
     if isinstance(value, list):
@@ -46,7 +46,7 @@ class Hostile(Scene):
                 self.assertEqual([None, 0, 1], page.evaluate("[window.hacked ?? null, document.querySelectorAll('img[src=x]').length, document.querySelectorAll('script').length]"))
 
     def test_nothing_runs(self):
-        """Every text of every answer is markup; nothing of it runs, and all of it is shown."""
+        """Every text of every answer is markup; no script runs, and the page shows the texts."""
         def answer(route):
             got = route.fetch()
             route.fulfill(response=got, body=json.dumps(poison(got.json())) if "json" in got.headers.get("content-type", "") else got.body())
@@ -78,7 +78,7 @@ class Large(Scene):
         return max(page.evaluate("window.longTasks"), default=0)
 
     def enter(self, address, selector):
-        """A page that goes to an address, and the milliseconds until the selector was there."""
+        """Opens an address.  Returns the page, and the milliseconds until the selector appeared."""
         page = self.open(self.server.url, key=self.user)
         page.wait_for_selector("h1")
         page.evaluate("address => { window.began = performance.now(); location.hash = `#/${address}`; }", address)
@@ -111,7 +111,7 @@ class Large(Scene):
         self.assertLess(self.worst(page), LONGEST_TASK)
 
     def test_many_reports(self):
-        """Reports come faster than they can be drawn; the page asks for a thinned curve and stays quick."""
+        """Reports arrive faster than the page can draw; the page requests a thinned-out curve and stays responsive."""
         job = self.call("POST", "/api/v1/jobs", {"program": "line", "inputs": training_jobs.POINTS, "steps": 1000000, "collect": {"every": 1, "outputs": ["loss"]}})["job"]
         time.sleep(2)
         page = self.show(f"jobs/{job}")
@@ -123,7 +123,7 @@ class Large(Scene):
         page.wait_for_selector(".chip.cancelled")
 
     def test_graph_of_3000_nodes(self):
-        """Above 800 nodes a box is a kernel. The answer is made up here, so that no device has to compile it."""
+        """Above 800 nodes a box is a kernel. The test supplies the answer, so that no device must compile the graph."""
         nodes = [{"id": f"n{i}", "op": "add", "dtype": "float32", "shape": [4], "in": [f"n{i - 1}" if i else "x", f"n{max(0, i - 30)}" if i > 1 else "x"], "kernels": [i // 20]} for i in range(3000)]
         kernels = [{"index": k, "name": f"k{k}", "key": None, "us": 1.5 + k % 7, "launches": 1, "flops": 100, "bytes": 100, "share_of_peak": 0.5, "bound": "memory", "moves": [], "nest": "x", "source": None,
                     "nodes": [f"n{i}" for i in range(20 * k, 20 * k + 20)]} for k in range(150)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each page against a server that has something to show, with the keys of a reader, a user and an administrator."""
+"""Each page with a populated server, with the keys of a reader, a user and an administrator."""
 import json
 import os
 import pathlib
@@ -79,7 +79,7 @@ class Scene(BrowserCase):
 
 class Looks(Scene):
     def test_no_violation_on_any_page(self):
-        """axe, light and dark, and no page wider than a narrow screen."""
+        """axe finds no violation in light and dark mode, and no page is wider than a narrow screen."""
         for address in [*PAGES, f"jobs/{self.done}", "models/double", "programs/noisy/train"]:
             for scheme, viewport in (("light", None), ("dark", NARROW)):
                 with self.subTest(address=address, scheme=scheme):
@@ -151,7 +151,7 @@ class Jobs(Scene):
 
 class Programs(Scene):
     def test_kernels_and_graph(self):
-        """The kernels of the page are those of the plan, the slowest first, and each box has the colours of its kernels."""
+        """The page has the kernels of the plan, the slowest first, and each box has the colours of its kernels."""
         for _ in range(12):
             self.call("POST", "/api/v1/programs/noisy/run", {"entry": "train", "inputs": training_jobs.noisy_inputs(), "steps": 20})
         page = self.show("programs/noisy/train")
@@ -174,7 +174,7 @@ class Programs(Scene):
 
 class Timeline(Scene):
     def show_trace(self, seconds="10"):
-        """The page with a whole trace, and the trace that the server gave it."""
+        """Returns a page with a complete trace, and the trace of the server."""
         page = self.show("timeline")
         with page.expect_response("**/api/v1/trace*") as answer:
             page.get_by_label("How far back").select_option(seconds)
@@ -182,7 +182,7 @@ class Timeline(Scene):
         return page, answer.value.json()
 
     def point(self, page, event, start, end):
-        """Put the pointer on an event of the first lane of interp:0 while all of the timeline is shown."""
+        """Moves the pointer to an event of the first lane of interp:0 with the whole timeline visible."""
         lane, drawing = page.locator(".timeline .lane").first.bounding_box(), page.locator(".timeline").bounding_box()
         page.mouse.move(drawing["x"] + (event["ts"] + event["dur"] / 2 - start) / (end - start) * drawing["width"], lane["y"] + lane["height"] / 2)
 

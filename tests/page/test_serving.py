@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of the page: what the server sends, how much of it, and with which headers."""
+"""The files of the page: contents, sizes and headers."""
 import gzip
 import json
 import pathlib
@@ -13,7 +13,7 @@ import urllib.request
 
 from served import ROOT, ServedCase
 
-MOST_BYTES = 90 * 1024  # of the whole page, compressed
+MOST_BYTES = 90 * 1024  # limit of the whole page, compressed
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
           "frame-ancestors 'none'; require-trusted-types-for 'script'")
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "accept-encoding": "gzip"}
@@ -23,7 +23,7 @@ class Serving(ServedCase):
     options = ("--backends", "interp")
 
     def get(self, path, **headers):
-        """(status, headers, body)."""
+        """Returns (status, headers, body)."""
         request = urllib.request.Request(self.server.url + path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         try:
             with urllib.request.urlopen(request) as answer:
@@ -32,7 +32,7 @@ class Serving(ServedCase):
             return refused.code, refused.headers, refused.read()
 
     def files(self):
-        """{name: compressed bytes} of the page, from the first one on: what each names is asked for."""
+        """Returns {name: compressed bytes} of the page: follows the references from the first file."""
         found, names = {}, ["index.html"]
         while names:
             name = names.pop()
@@ -65,7 +65,8 @@ class Serving(ServedCase):
         self.assertNotIn(b"page.js", other)
 
     def test_a_server_without_the_page(self):
-        """With -Dpage=false the program has the description alone; a browser gets what test_a_browser_gets_the_page_and_others_get_links has for others."""
+        """With -Dpage=false the program has only the API description; a browser gets the answer for other clients, see
+        test_a_browser_gets_the_page_and_others_get_links."""
         with tempfile.TemporaryDirectory() as folder:
             for folders, wanted in (([], {"openapi.json"}), ([ROOT / "server" / "page"], {"openapi.json", *self.files()})):
                 subprocess.run([sys.executable, ROOT / "server" / "http" / "embed.py", f"{folder}/out.c", f"{folder}/out.d", ROOT / "proto" / "openapi.yaml", *folders], check=True)

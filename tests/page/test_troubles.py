@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A server that refuses for now, and a server that restarts under a job."""
+"""Temporary refusals of the server, and a server that restarts during a job."""
 import json
 import time
 import unittest
@@ -14,7 +14,7 @@ class Refused(Scene):
         cls.slow = cls.call("POST", "/api/v1/keys", {"name": "slow", "scopes": ["infer"], "quotas": {"rate": 0.5}}, cls.admin)["key"]
 
     def test_429(self):
-        """The rate of a key, until it is raised."""
+        """The rate limit of a key, until it is raised."""
         page = self.open(self.server.url, key=self.slow, expect=["status of 429"])
         page.wait_for_selector(".notice:has-text('The server takes no more from this key now')", timeout=30000)
         self.assertRegex(page.locator(".notice").text_content(), r"0.5 requests a second, and has. It takes more in \d+ s\.")
@@ -23,7 +23,7 @@ class Refused(Scene):
         page.wait_for_selector("text=interp:0 is free.")
 
     def test_503(self):
-        """The page waits as long as the server says, and goes on by itself."""
+        """The page waits as long as the server says and continues by itself."""
         busy = {"type": "urn:beamline:error:ebusy", "title": "busy", "status": 503, "detail": "the queue of interp:0 is full"}
         page, refused = self.show("data", expect=["status of 503"]), []
 
@@ -38,7 +38,7 @@ class Refused(Scene):
         page.wait_for_selector(".notice", state="detached", timeout=30000)
 
     def test_503_of_an_action(self):
-        """What a person asked for is tried again, and then told."""
+        """A refused user action is retried, and then reported."""
         page = self.show("models/double", expect=["status of 503"])
         page.route("**/infer*", lambda route: route.fulfill(status=503, body=json.dumps({"error": "the model is loading"}), headers={"content-type": "application/json", "retry-after": "1"}))
         page.get_by_role("button", name="Ask").click()
@@ -54,7 +54,7 @@ class Restarted(Scene):
         cls.call("PUT", "/api/v1/programs/noisy", training_jobs.noisy())
 
     def test_a_job_goes_on(self):
-        """The page of a job follows it from one process of the server to the next."""
+        """The page of a job follows the job across a restart of the server."""
         job = self.submit("noisy", steps=10000000, every=200)
         page = self.show(f"jobs/{job}", expect=["Failed to load resource", "ERR_"])
         port, options = self.server.port, self.server.process.args[4:]

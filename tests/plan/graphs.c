@@ -65,7 +65,7 @@ static bl_schedule *make_schedule(const test_graph *g, const bl_sched_options *o
 bl_schedule *test_graph_schedule(const test_graph *g, uint32_t units)
 {
     bl_sched_options options = {
-        .units = units, .max_params = BL_MAX_BINDINGS - 4, .stage_bytes = 2048}; /* the interpreter's share */
+        .units = units, .max_params = BL_MAX_BINDINGS - 4, .stage_bytes = 2048}; /* the interpreter's limits */
     return make_schedule(g, &options);
 }
 

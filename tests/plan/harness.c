@@ -14,7 +14,7 @@ enum { ARENA_BYTES = 1 << 28 };
 
 #ifdef __SANITIZE_ADDRESS__
 #include <dlfcn.h>
-/* What a driver leaks has no name once it is unloaded, and tests/lsan.supp goes by names: it stays. */
+/* Keeps drivers loaded: leaks of an unloaded driver have no function names, which tests/lsan.supp needs. */
 int dlclose(void *library)
 {
     (void)library;
@@ -63,7 +63,7 @@ char *harness_read(const char *path)
     return text;
 }
 
-/* Normal-like floats of order one; small integers; fair bools. */
+/* Fills memory with floats of order one, small integers, or random bools. */
 static void *fill(bl_dtype dtype, int64_t count, uint64_t *seed)
 {
     size_t bytes = bl_dtype_bytes(dtype);
@@ -97,7 +97,7 @@ typedef struct job {
     harness_result *result;
     int nin, nstates;
     int64_t *vars;
-    void **data; /* inputs, states, hidden */
+    void **data; /* inputs, states, hidden states */
     bl_buffer **inputs, **states, **outputs;
 } job;
 
@@ -145,7 +145,8 @@ static bl_status prepare(job *j)
     return BL_OK;
 }
 
-/* |scale| is the largest number of the tensor, or 1 if that is less: but what transforms round is as large as all of a tile. */
+/* The allowed difference.  |scale| is the largest number of the tensor, at least 1; Winograd transforms have rounding errors of
+ * the size of a whole tile. */
 static double allowed(bl_dtype dtype, double expected, double scale)
 {
     double relative = dtype == BL_F64 ? 1e-9 : dtype == BL_F16 ? 4e-3 : dtype == BL_BF16 ? 3e-2 : 2e-4;
@@ -190,7 +191,7 @@ static bl_status compare_all(job *j, const bl_wire_graph *wire, bool program)
     bl_front_options front = {.program = program, .max_bytes = ARENA_BYTES};
     bl_graph *graph = NULL;
     const bl_node **roots = NULL;
-    int64_t steps[BL_WIRE_MAX_DIMS]; /* of each named dimension, as the graph counts it */
+    int64_t steps[BL_WIRE_MAX_DIMS]; /* size of each named dimension in the graph's steps */
     bl_buffer **got = NULL;
     void **want = NULL;
     int nroots = 0, all = j->info->noutputs + j->nstates;

@@ -160,7 +160,7 @@ void open_counter(bench *b, document *d, job *j)
     open_job(b, plan, 0, j);
 }
 
-/* All states are those after |steps|: w counted, m and n took turns. */
+/* Checks that all states are those after |steps| steps: w counts, m and n alternate. */
 void check_counter(const job *j, uint64_t steps)
 {
     float w = value_of(j->states[0]), m = value_of(j->states[1]), n = value_of(j->states[2]);

@@ -1,4 +1,4 @@
-/* A plan from a program document on the interpreter, and a run of it with its tensors: for tests of plans. */
+/* Makes a plan from a program document on the interpreter, and a run with its tensors, for tests of plans. */
 #ifndef BL_TESTS_JOBS_H
 #define BL_TESTS_JOBS_H
 
@@ -6,11 +6,11 @@
 
 enum { MOST_TENSORS = 8 };
 
-/* Counts in w, and says what w was before; m takes turns with n. */
+/* Counts in w and outputs the previous w; m and n alternate. */
 extern const char job_counter[];
-/* The same with a check of the indices by which it reads w. */
+/* The same with index checks on reads of w. */
 extern const char job_checked[];
-/* A chain of products, which needs temporaries. */
+/* A chain of products, which needs temporary buffers. */
 extern const char job_products[];
 
 typedef struct document {
@@ -19,7 +19,7 @@ typedef struct document {
     bl_wire_key key;
 } document;
 
-/* What the tests have open: the interpreter, a pool, a cache. */
+/* The objects of a test: the interpreter, a pool, a cache. */
 typedef struct bench {
     bl_device *dev;
     bl_pool *pool;
@@ -36,25 +36,25 @@ typedef struct job {
     bl_run run;
 } job;
 
-/* The first entry of the document in |text|, which has ' for ".  Fails the test where it is refused. */
+/* Opens the first entry of the document |text|, which has ' in place of ".  Fails the test if the document is refused. */
 document open_document(const char *text);
 bench open_bench(size_t max_plans);
-/* Fails the test where memory of the device is still used. */
+/* Fails the test if device memory is still in use. */
 void close_bench(bench *b);
 bl_status get_plan(bench *b, const document *d, bl_plan **plan, bool *hit, bl_err *err);
 size_t bytes_of(const bl_plan_tensor *tensor, const int64_t *vars);
-/* All of its floats are |value|. */
+/* Returns a buffer in which all floats are |value|. */
 bl_buffer *filled(bench *b, size_t bytes, float value);
-/* The first float. */
+/* Returns the first float. */
 float value_of(bl_buffer *buffer);
-/* Inputs are ones, states zeros.  Takes the reference to the plan. */
+/* Makes a job with ones as inputs and zeros as states.  Takes the reference to the plan. */
 void open_job(bench *b, bl_plan *plan, int64_t var, job *j);
 void drop_outputs(job *j);
 void close_job(job *j);
 void open_counter(bench *b, document *d, job *j);
-/* The states of job_counter after so many steps; fails the test where they are others. */
+/* Checks the states of job_counter after |steps| steps. */
 void check_counter(const job *j, uint64_t steps);
-/* Of a state of 8, of which the steps write elements 3 and 4 where it is: their number; likewise. */
+/* Checks a state of 8 elements after |steps| steps, which update elements 3 and 4 in place by the number of the step. */
 void check_part(bl_buffer *w, uint64_t steps);
 
 #endif

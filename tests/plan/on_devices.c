@@ -24,7 +24,7 @@ int on_devices(const char *group, CMUnitTestFunction each, size_t n, const struc
         tests[count++] = more[i];
     if (on == 0)
         print_error("no device to test\n");
-    /* cmocka wants an array whose size it can see; this is what its macro expands to */
+    /* cmocka's macro needs an array of known size; this is its expansion */
     failed = _cmocka_run_group_tests(group, tests, count, NULL, NULL);
     for (uint32_t d = 0; d < ndevices; d++)
         bl_device_destroy(devices[d]);

@@ -1,4 +1,4 @@
-/* A test program that runs one test on each device there is. */
+/* Runs one test on each device of the machine. */
 #ifndef BL_TESTS_ON_DEVICES_H
 #define BL_TESTS_ON_DEVICES_H
 
@@ -13,8 +13,8 @@
 
 enum { MOST_DEVICES = 16 };
 
-/* |each|, whose initial state is the bl_device, on every device, or on the one that BEAMLINE_TEST_DEVICE names; then the |n|
- * tests of |more|.  What main returns: where there is no device that is a failure. */
+/* Runs |each| with the bl_device as its initial state on every device, or on the device BEAMLINE_TEST_DEVICE; then the |n|
+ * tests of |more|.  Returns the exit status of main; a machine without devices is a failure. */
 int on_devices(const char *group, CMUnitTestFunction each, size_t n, const struct CMUnitTest *more);
 
 #endif

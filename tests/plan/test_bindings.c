@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A device may allow a kernel fewer buffers than most do: graphs are parted into more kernels then, and none is refused. */
+/* On a device that allows a kernel few buffers, graphs are split into more kernels, and none is refused. */
 #include "tests/plan/harness.h"
 
 #include <setjmp.h>

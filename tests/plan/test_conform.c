@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The conformance suite: every entry of the documents in tests/cases on every device, with the heuristic's moves (on matrix units
- * whatever these can do) and with none,
- * beside the interpreter's answer to the unscheduled graph.  Real drivers compile slowly, so of some files they see every n-th
- * entry; BEAMLINE_TEST_ALL=1 gives them all.  BEAMLINE_TEST_DEVICE=interp:0 looks at one device only. */
+/* The conformance suite: every entry of the documents in tests/cases on every device, with the heuristic's moves (including
+ * matrix units) and without moves, against the interpreter's results for the unscheduled graph.  Drivers compile slowly, so for
+ * some files they run only every n-th entry; BEAMLINE_TEST_ALL=1 runs all entries.  BEAMLINE_TEST_DEVICE=interp:0 tests one
+ * device only. */
 #include "tests/plan/harness.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 enum { MOST_DEVICES = 16, MOST_ENTRIES = 256, MOST_SEEDS = 3 };
 
-/* |every|: of how many entries a driver sees one.  |seeds| also choose the sizes of named dimensions. */
+/* |every|: a driver runs every n-th entry.  |seeds| also select the sizes of named dimensions. */
 static const struct {
     const char *file;
     int every;
@@ -125,7 +125,7 @@ int main(void)
     }
     if (n == 0)
         print_error("no device to test\n");
-    /* cmocka wants an array whose size it can see; this is what its macro expands to */
+    /* cmocka's macro needs an array of known size; this is its expansion */
     failed = _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
     for (uint32_t d = 0; d < ndevices; d++)
         bl_device_destroy(devices[d]);

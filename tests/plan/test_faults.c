@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans under every failure that can be had. */
+/* Plans under every possible failure. */
 #include "engine/base/fault.h"
 #include "tests/plan/jobs.h"
 
@@ -11,7 +11,7 @@
 
 enum { MOST_FAULTS = 5000, FINE_IN_A_ROW = 8, FLIGHTS = 4 };
 
-/* ---- the n-th allocation or device call fails, for every n until all of it passes */
+/* ---- the n-th allocation or device call fails, for every n until the whole test passes */
 
 static bool is_resource(bl_status st)
 {
@@ -46,7 +46,7 @@ static void test_faults_of_compiling(void **state)
     close_bench(&b);
 }
 
-/* After a failure on a device that lives: all of the steps that it says, none of the next, and the same plan goes on. */
+/* After a failure on a live device: exactly the reported steps are complete, and the same plan continues. */
 static void check_after(job *j, long nth, bool counts)
 {
     uint64_t done = j->run.steps_done;
@@ -63,7 +63,7 @@ static void check_after(job *j, long nth, bool counts)
         fail_msg("after call %ld failed, results are %g and %g", nth, value_of(j->outputs[0]), value_of(j->outputs[1]));
 }
 
-/* After one that took the device with it: reopened, a new plan runs. */
+/* After a failure that lost the device: the device is reopened, and a new plan runs. */
 static void check_reopened(bench *b, const document *d, long nth)
 {
     bl_plan *plan = NULL;
@@ -82,7 +82,7 @@ static void check_reopened(bench *b, const document *d, long nth)
     close_job(&j);
 }
 
-/* True if something failed. */
+/* Returns whether a call failed. */
 static bool run_with_fault(const document *d, bl_fault_kind kind, long nth, bool counts)
 {
     bench b = open_bench(4);
@@ -110,7 +110,7 @@ static bool run_with_fault(const document *d, bl_fault_kind kind, long nth, bool
     return st != BL_OK;
 }
 
-/* An allocation that fails once may be tried again and pass, so some that pass do not end it. */
+/* An allocation that fails once may be retried successfully, so some faults do not end the run. */
 static void test_faults_of_running(void **state)
 {
     const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
@@ -131,9 +131,8 @@ static void test_faults_of_running(void **state)
         fail_msg("only %d calls were made to fail", failures);
 }
 
-/* Of w a part is x times the number of the step; the output is of what is made of the new w, so much that it takes launches of
- * its own after the one that writes w.
- */
+/* A part of w is x times the number of the step.  The output is computed from the new w, with enough work that it needs
+ * separate launches after the launch that writes w. */
 static const char part_then_sum[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [2]}}, 'state': {'w': {'dtype': 'float32', 'shape': [8]}, 'n': {'dtype': "
     "'float32', 'shape': []}}, 'nodes': [{'id': 'n1', 'op': 'add', 'in': ['n', 1]}, {'id': 'v', 'op': 'mul', 'in': ['x', 'n1']}, "
@@ -142,9 +141,9 @@ static const char part_then_sum[] =
     "1]}}, {'id': 'i', 'op': 'arange', 'attrs': {'stop': 65536, 'dtype': 'float32'}}, {'id': 'p', 'op': 'mul', 'in': ['r', "
     "'i']}, {'id': 'y', 'op': 'sum', 'in': ['p']}], 'updates': {'w': 'w1', 'n': 'n1'}, 'outputs': ['y']}";
 
-/* The |nth| launch of three steps finds no memory.  The device and other buffers are as they were; so are the states,
- * all of the steps that it says, where it was a step's first launch, and else w, which is written in place, is lost: nobody reads
- * it, and with another one the plan goes on.  False if all steps were made. */
+/* The |nth| launch of three steps fails for lack of memory.  The device and other buffers are unchanged.  If the launch was the
+ * first of a step, the states are those after the reported steps; otherwise w, which is updated in place, is lost: it cannot be
+ * read, and after its replacement the plan continues.  False if all steps succeeded. */
 static bool refuse_launch(const document *d, long nth, int *whole, int *lost)
 {
     bench b = open_bench(4);
@@ -200,17 +199,17 @@ static void test_refused_launches(void **state)
     (void)state;
     while (refuse_launch(&d, nth, &whole, &lost))
         nth++;
-    assert_int_equal(whole, 4); /* of each step the first launch, and all steps */
+    assert_int_equal(whole, 4); /* the first launch of each step, and all steps */
     assert_true(lost >= 3);
     bl_arena_destroy(d.arena);
 }
 
-/* Runs of one plan, on inputs of 1, 2, 3 and 4, are all submitted before the first is waited for; what comes out is what each
- * gives by itself.  With a fault: a run that fails fails alone unless the device is lost, has no outputs, and the others are
- * right.  True if something failed. */
+/* Several runs of one plan with inputs 1, 2, 3 and 4 are submitted before a wait for the first; each gives its own result.
+ * With a fault: a failed run fails alone unless the device is lost, and has no outputs; the other runs are correct.  Returns
+ * whether a call failed. */
 static bool fly_with_fault(const document *d, bl_fault_kind kind, long nth)
 {
-    static float wanted[FLIGHTS]; /* of the first call, which has no fault */
+    static float wanted[FLIGHTS]; /* results of the first call, which has no fault */
     bench b = open_bench(4);
     bl_plan *plan = NULL;
     bl_err err = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compilations that nobody waits for any more, and those that somebody still does. */
+/* Cancelled compilations: without any waiting caller, and with a remaining caller. */
 #include "engine/base/clock.h"
 #include "tests/plan/jobs.h"
 
@@ -19,7 +19,7 @@ static const char four_sums[] =
     "{'axis': 1}}, {'id': 'f', 'op': 'sum', 'in': ['b'], 'attrs': {'axis': 1}}, {'id': 'g', 'op': 'sum', 'in': ['c'], 'attrs': "
     "{'axis': 1}}, {'id': 'h', 'op': 'sum', 'in': ['d'], 'attrs': {'axis': 1}}], 'outputs': ['e', 'f', 'g', 'h']}";
 
-/* Who asks for the plan. */
+/* A caller that requests the plan. */
 typedef struct asker {
     bench *b;
     const document *d;
@@ -32,16 +32,16 @@ typedef struct asker {
     bl_status status;
 } asker;
 
-/* The interpreter, which says when it makes or frees a kernel. */
+/* The interpreter, with callbacks when a kernel is made or freed. */
 typedef struct watched {
-    bl_device_ops ops; /* the first: this is where those of the device are */
+    bl_device_ops ops; /* first member: the position of the device's ops */
     const bl_device_ops *own;
     bench b;
     document d;
-    int made; /* kernels so far */
-    int at;   /* with this one |happens| */
+    int made; /* number of kernels made */
+    int at;   /* |happens| is called at this kernel */
     void (*happens)(struct watched *w);
-    void (*freed)(struct watched *w); /* with the first that goes; or NULL */
+    void (*freed)(struct watched *w); /* called at the first freed kernel; or NULL */
     asker first, second;
 } watched;
 
@@ -103,7 +103,7 @@ static void close_watched(watched *w)
     close_bench(&w->b);
 }
 
-/* Until so many wait for the plan. */
+/* Waits until |waiting| callers wait for the plan. */
 static void wait_for(watched *w, size_t waiting)
 {
     int64_t end = bl_clock_ns() + (int64_t)PATIENCE_S * 1000000000;
@@ -127,7 +127,7 @@ static void begin_second(watched *w)
     wait_for(w, 1);
 }
 
-/* ---- who is counted */
+/* ---- the number of waiting callers */
 
 static void test_audience(void **state)
 {
@@ -143,7 +143,7 @@ static void test_audience(void **state)
     atomic_store(&gone, true);
     assert_int_equal(bl_halt_check(&halt, NULL), BL_OK);
     bl_audience_leave(&audience);
-    assert_true(bl_audience_join(&audience)); /* nobody has looked meanwhile */
+    assert_true(bl_audience_join(&audience)); /* the audience was not checked meanwhile */
     assert_int_equal(bl_halt_check(&halt, NULL), BL_OK);
     bl_audience_leave(&audience);
     assert_int_equal(bl_halt_check(&halt, &err), BL_ECANCELLED);
@@ -153,9 +153,10 @@ static void test_audience(void **state)
     assert_int_equal(bl_halt_check(&halt, NULL), BL_ETIMEOUT);
 }
 
-/* ---- one who waits */
+/* ---- one caller */
 
-/* Who leaves while a kernel is made is the cause that no other is; nothing is kept, and who comes next has it all. */
+/* The only caller leaves while a kernel is made: no further kernel is made, nothing is kept, and the next caller gets a
+ * complete plan. */
 static void test_ends_between_kernels(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void test_before_the_driver(void **state)
     close_watched(&w);
 }
 
-/* ---- two who wait */
+/* ---- two callers */
 
 static void second_comes_and_first_leaves(watched *w)
 {
@@ -260,7 +261,8 @@ static void test_who_waits_leaves(void **state)
     close_watched(&w);
 }
 
-/* It was given up, and is not out of the cache yet: what is half made is being freed when the second comes, who makes it all. */
+/* A cancelled compilation is still in the cache and its kernels are being freed when the second caller arrives: the second
+ * caller compiles everything. */
 static void test_who_comes_at_that_moment(void **state)
 {
     watched w;

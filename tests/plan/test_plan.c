@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans: the cache, many steps, and what is left after a failure. */
+/* Plans: the cache, runs of many steps, and the state after a failure. */
 #include "engine/base/clock.h"
 #include "tests/plan/jobs.h"
 
@@ -55,7 +55,7 @@ static void test_hit(void **state)
     close_bench(&b);
 }
 
-/* By its work at the largest sizes. */
+/* Whether a plan is brief is decided by its work at the largest sizes. */
 static void test_brief(void **state)
 {
     static const struct {
@@ -90,7 +90,7 @@ static void test_brief(void **state)
     close_bench(&b);
 }
 
-/* Over the bound on memory the newest stays alone. */
+/* Over the memory limit only the newest plan stays. */
 static void test_eviction_by_memory(void **state)
 {
     bench b = open_bench(4);
@@ -134,7 +134,7 @@ static void test_eviction(void **state)
             continue;
         }
         bl_plan_release(plan);
-        plan = bl_plans_lookup(b.plans, &d[0].key, 0, true); /* used all the time: it stays */
+        plan = bl_plans_lookup(b.plans, &d[0].key, 0, true); /* used continuously, so it stays */
         assert_ptr_equal(plan, first);
         bl_plan_release(plan);
         assert_in_range(bl_plans_count(b.plans), 1, 3);
@@ -186,7 +186,7 @@ static void *fly(void *arg)
     return NULL;
 }
 
-/* Many ask at once: one compiles. */
+/* Many concurrent requests: one compiles. */
 static void test_single_flight(void **state)
 {
     const char *const texts[] = {job_products, wrong};
@@ -239,7 +239,7 @@ static void test_steps(void **state)
         total += steps;
         assert_int_equal(j.run.steps_done, steps);
         check_counter(&j, total);
-        if (value_of(j.outputs[0]) != (float)(total - 1)) /* of the last step: the state before it */
+        if (value_of(j.outputs[0]) != (float)(total - 1)) /* the state before the last step */
             fail_msg("output is %g after %llu steps", value_of(j.outputs[0]), (unsigned long long)total);
         drop_outputs(&j);
     }
@@ -248,7 +248,7 @@ static void test_steps(void **state)
     close_bench(&b);
 }
 
-/* Who retains a state between two runs has it as it was then, however many steps follow. */
+/* A caller that retains a state between two runs keeps its contents, however many steps follow. */
 static void test_lent_state(void **state)
 {
     bench b = open_bench(4);
@@ -275,7 +275,7 @@ static void test_lent_state(void **state)
     close_bench(&b);
 }
 
-/* Of w a part is x times the number of the step; the output is the sum of w as it was. */
+/* A part of w is x times the number of the step; the output is the sum of the old w. */
 static const char part[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [2]}}, 'state': {'w': {'dtype': 'float32', 'shape': [8]}, 'n': {'dtype': "
     "'float32', 'shape': []}}, 'nodes': [{'id': 'n1', 'op': 'add', 'in': ['n', 1]}, {'id': 'v', 'op': 'mul', 'in': ['x', 'n1']}, "
@@ -283,13 +283,13 @@ static const char part[] =
     "[5]}}, {'id': 'w1', 'op': 'cat', 'in': ['a', 'v', 'c']}, {'id': 'y', 'op': 'sum', 'in': ['w']}], 'updates': {'w': 'w1', "
     "'n': 'n1'}, 'outputs': ['y']}";
 
-/* Rows of w that an index tensor names are x. */
+/* Rows of w at an index tensor become x. */
 static const char places[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [3, 8]}, 'i': {'dtype': 'int32', 'shape': [3]}}, 'state': {'w': {'dtype': "
     "'float32', 'shape': [4096, 8]}}, 'nodes': [{'id': 'w1', 'op': 'index_put', 'in': ['w', 'x', 'i']}], 'updates': {'w': 'w1'}, "
     "'outputs': ['i']}";
 
-/* Rows of a state that an index tensor names are stored to the state, and nothing goes over all of its rows. */
+/* Rows of a state at an index tensor are stored in place, without a pass over all rows. */
 static void test_places_of_state(void **state)
 {
     bench b = open_bench(4);
@@ -307,7 +307,8 @@ static void test_places_of_state(void **state)
     close_bench(&b);
 }
 
-/* A part of a state is written where it is, unless somebody else has it: then once into another, and there from then on. */
+/* A part of a state is updated in place.  If another caller retains the state, the update once goes to a new buffer, and later
+ * updates are in place there. */
 static void test_part_of_state(void **state)
 {
     bench b = open_bench(4);
@@ -370,7 +371,7 @@ static void test_collect_and_stop(void **state)
         bl_status with;
         bool cancel;
         int calls;
-        uint64_t done; /* reports come when there are 8, or 32 steps are done, or all */
+        uint64_t done; /* reports come after 8 steps, after 32 steps, or at the end */
         bl_status status;
     } rows[] = {{10, 0, BL_OK, false, 7, 75, BL_OK},         {10, 30, BL_ENODEVMEM, false, 3, 32, BL_ENODEVMEM},
                 {10, 20, BL_OK, true, 3, 32, BL_ECANCELLED}, {10, 50, BL_OK, true, 6, 64, BL_ECANCELLED},
@@ -409,7 +410,7 @@ static void test_collect_and_stop(void **state)
 }
 
 typedef struct asker {
-    int asked, from; /* it wants the device from that question on */
+    int asked, from; /* the device is requested from query number |from| on */
 } asker;
 
 static bool asks(void *arg)
@@ -418,11 +419,11 @@ static bool asks(void *arg)
     return ++a->asked >= a->from;
 }
 
-/* Whoever comes while a step runs, and not only before it begins, waits for that step alone. */
+/* A caller that arrives during a step waits only for this step. */
 static void test_yield(void **state)
 {
     static const struct {
-        int from; /* a step is one question when it is submitted, and one when it is over */
+        int from; /* a step has one query at its submission, and one at its end */
         uint64_t done;
     } rows[] = {{1, 1}, {2, 1}, {3, 2}, {4, 2}, {7, 4}, {100, 5}};
 
@@ -437,7 +438,8 @@ static void test_yield(void **state)
         j.run.steps = 5;
         j.run.yield = asks;
         j.run.yield_arg = &a;
-        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK); /* its first: what a step takes is not known, so one is in flight */
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK); /* the first step, whose duration is unknown, so only one step is in
+                                                             * flight */
         assert_int_equal(j.run.steps_done, rows[i].done);
         check_counter(&j, rows[i].done);
         assert_true(value_of(j.outputs[0]) == (float)(rows[i].done - 1));
@@ -503,7 +505,7 @@ static void test_named_dimensions(void **state)
     close_bench(&b);
 }
 
-/* Who has state, or takes long, or was never timed, is waited for at once; so is a client that has left. */
+/* Runs with state, long runs and unmeasured runs are waited for at once; so are runs whose client has left. */
 static void test_who_may_fly(void **state)
 {
     bench b = open_bench(4);
@@ -519,7 +521,7 @@ static void test_who_may_fly(void **state)
     open_job(&b, plan, 0, &j);
     j.run.steps = 1;
     assert_false(bl_plan_may_fly(plan));
-    for (int i = 0; i < 2; i++) { /* the second one is timed */
+    for (int i = 0; i < 2; i++) { /* the second run is timed */
         assert_true(i == 0 || bl_plan_is_due(plan));
         assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
         drop_outputs(&j);
@@ -540,7 +542,7 @@ static void test_who_may_fly(void **state)
     close_bench(&b);
 }
 
-/* Counts in w by ones, takes x[w] and writes it to a place of v; with |checks|, index 3 of x is an error. */
+/* Counts in w, reads x[w] and writes it to a position of v; with |checks|, index 3 of x is an error. */
 static document open_taker(bool checks)
 {
     char text[1024];
@@ -555,7 +557,8 @@ static document open_taker(bool checks)
     return open_document(text);
 }
 
-/* A step whose index is out of range changes no state and gives no output; nothing is written in place, since it may fail. */
+/* A step with an index out of range changes no state and gives no output; a checked step updates nothing in place, since it may
+ * fail. */
 static void test_checked_steps(void **state)
 {
     (void)state;
@@ -568,7 +571,7 @@ static void test_checked_steps(void **state)
         job j;
 
         assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
-        bl_arena_destroy(d.arena); /* the plan has names of its own */
+        bl_arena_destroy(d.arena); /* the plan has copies of the names */
         open_job(&b, plan, 0, &j);
         assert_true(j.info->checks_indices == (checks == 1));
         assert_true(j.info->in_place[1] == (checks == 0));

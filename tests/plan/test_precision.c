@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of float32 on units of bfloat16 (float32_matmul_precision "high"): on the interpreter with units that no device here
- * has, and on drivers' devices that have some.  What comes out is compared with the same graph in float32. */
+/* Split float32 products on bfloat16 units (float32_matmul_precision "high"): on the interpreter with units that this machine
+ * need not have, and on devices with such units.  The results are compared with the same graph in float32. */
 #include "tests/plan/harness.h"
 #include "tests/plan/jobs.h"
 
@@ -17,8 +17,8 @@
 
 enum { MOST_DEVICES = 16, MOST_ELEMENTS = 1 << 16 };
 
-/* Of a factor x = high + low + rest, rest is at most 2^-18 of x, and low 2^-9: a product lacks two rests and low * low, 3 * 2^-18
- * of it, and the sum of up to 300 of them in float32 some 2^-20 of the sum of their sizes. */
+/* A factor is x = high + low + rest with rest at most 2^-18 of x, and low at most 2^-9.  A product lacks both rests and low *
+ * low, 3 * 2^-18 of it; a float32 sum of up to 300 products adds about 2^-20 of the sum of their magnitudes. */
 static const double most_error = 1.25e-5;
 
 #define F32(...) "{'dtype': 'float32', 'shape': [" #__VA_ARGS__ "]}"
@@ -41,7 +41,7 @@ static const struct {
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
 
-/* What the interpreter is said to have. */
+/* The units of the interpreter. */
 static const struct {
     const char *name;
     bl_matrix_unit unit;
@@ -59,9 +59,9 @@ static uint32_t ndevices;
 typedef struct result {
     size_t count;
     float at[MOST_ELEMENTS];
-    bool split;      /* some kernel's moves say so */
-    uint64_t key;    /* of the last kernel, which is the product's */
-    char moves[256]; /* of it */
+    bool split;      /* some kernel's moves have the split */
+    uint64_t key;    /* key of the last kernel, the product */
+    char moves[256]; /* moves of the last kernel */
 } result;
 
 static float uniform(uint64_t *state)
@@ -128,9 +128,9 @@ static void compute(bl_device *dev, const char *text, const bl_plan_options *how
     bl_arena_destroy(d.arena);
 }
 
-/* ---- on each unit */
+/* ---- all units */
 
-/* Gives the interpreter a unit, or takes them. */
+/* Gives the interpreter a matrix unit; NULL removes all. */
 static void describe(bl_device *interp, const bl_matrix_unit *unit)
 {
     interp->info.nmatrix = unit != NULL;
@@ -162,7 +162,7 @@ static bool has_unit(const bl_device *dev)
     return false;
 }
 
-/* |check| for the interpreter with each unit, and each driver's device that has one of bfloat16. */
+/* Runs |check| on the interpreter with each unit, and on each device with a bfloat16 unit. */
 static void on_each_unit(void (*check)(bl_device *dev, const char *unit))
 {
     bl_device *interp = interpreter();
@@ -218,8 +218,8 @@ static const char specials[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [32, 64]}, 'w': {'dtype': 'float32', 'shape': [64, "
     "32]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}";
 
-/* Row i of x has one special number, and so has column j of w: at the same place where i and j are alike modulo 2.  The others
- * are such that a low half is zero, or of either sign. */
+/* Row i of x and column j of w each have one special number, at the same position if i and j are equal modulo 2.  The other
+ * numbers have zero low halves, or low halves of either sign. */
 static void fill_special(int input, size_t n, float *out)
 {
     static const float odd[] = {INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, 0.0F, -0.0F, 3.4e38F, 1e-30F, 1.0F + 0x1p-12F};
@@ -231,14 +231,14 @@ static void fill_special(int input, size_t n, float *out)
         size_t at = i % 2 == 0 ? 3 : 40;
         float value = odd[(i / 2) % (sizeof odd / sizeof odd[0])];
         if (input == 1 && fabsf(value) > 1e38F && !isinf(value))
-            value = 0.3F; /* the largest number times itself is the next test's */
+            value = 0.3F; /* the next test covers the square of the largest number */
         out[input == 0 ? i * DEPTH + at : at * SIDE + i] = value;
     }
-    for (size_t i = 0; i < SIDE; i++) /* an infinity meets numbers whose low halves are over 1, and of either sign */
+    for (size_t i = 0; i < SIDE; i++) /* an infinity meets numbers whose low halves exceed 1, with either sign */
         out[input == 0 ? i * DEPTH + 10 : 10 * SIDE + i] = input == 1 ? 1000.3F + (float)i * 3 : i % 8 == 7 ? INFINITY : 0.1F;
 }
 
-/* A sum that is not finite in float32 is the same; another differs as little as any. */
+/* Sums that are not finite in float32 are equal; other sums are within the usual bound. */
 static void check_specials(bl_device *dev, const char *unit)
 {
     static result got, want;
@@ -264,9 +264,9 @@ static void test_specials(void **state)
     on_each_unit(check_specials);
 }
 
-/* ---- who gets it */
+/* ---- use of the setting */
 
-/* "highest" is as if there were no setting, on any device; "high" is too where nothing is split, kernels' keys included. */
+/* "highest" equals no setting on any device; so does "high" if nothing is split, including the kernels' keys. */
 static void test_who(void **state)
 {
     static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans of products with block-quantised weights, for each type: no launch writes an unpacked weight, and none is kept. */
+/* Plans of products with block-quantised weights, for each type: no launch writes an unpacked weight, and no buffer keeps
+ * one. */
 #include "engine/front/quant.h"
 #include "tests/plan/harness.h"
 
@@ -25,7 +26,7 @@ BL_PRINTF(1, 2) static void say(const char *format, ...)
     assert_true(len < sizeof text);
 }
 
-/* Weights of a gate, of what it gates, and of what follows, for each layer. */
+/* Writes the weights gate, up and down of each layer to the document. */
 static void say_weights(const bl_quant_type *type, int weights)
 {
     bl_quant_plane plane[BL_QUANT_PLANES];
@@ -52,7 +53,7 @@ static void say_product(const bl_quant_type *type, const char *name, int number,
     say("], \"attrs\": {\"format\": \"%s\"}}, ", type->name);
 }
 
-/* Layers that gate: y = down(silu(gate(x)) * up(x)) + x, and once more with the same weights. */
+/* Gated layers: y = down(silu(gate(x)) * up(x)) + x, repeated with the same weights. */
 static void make_document(const bl_quant_type *type, bool named)
 {
     char x[16] = "x";
@@ -86,7 +87,7 @@ static void test_scratch(void **state)
     (void)state;
     for (uint32_t d = 0; d < n; d++) {
         if (strncmp(devices[d]->info.id, "interp", 6) != 0)
-            continue; /* a driver's compiler would take minutes; the schedule is that of a processor */
+            continue; /* a driver's compiler would take minutes; the schedule is that of a CPU */
         for (int id = 0; id < 2 * BL_QUANT_TYPES; id++) {
             harness_result result = {0};
             const bl_quant_type *type = NULL;

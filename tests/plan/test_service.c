@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans in service: what their runs say of them, what is kept between runs, and the better plan that takes a plan's place. */
+/* Plans in service: statistics of their runs, buffers kept between runs, and replacement by a better plan. */
 #include "engine/plan/plan_internal.h"
 #include "tests/plan/jobs.h"
 
@@ -28,7 +28,7 @@ static const char trains[] =
     "3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'form': 'winograd'}}, "
     "{'id': 'v', 'op': 'mul', 'in': ['w', 0.5]}], 'updates': {'w': 'v'}, 'outputs': ['y']}";
 
-/* Every kernel's time is known after the second run; the first is not looked at. */
+/* Every kernel's time is known after the second run; the first run is not measured. */
 static void test_times_in_service(void **state)
 {
     bench b = open_bench(4);
@@ -65,8 +65,7 @@ static void test_times_in_service(void **state)
     close_bench(&b);
 }
 
-/* Steps that something else on the machine held up, most of them: the least of the last ones is of another, and an older one does
- * not count. */
+/* Most steps are delayed by other load: the minimum is over the last steps, and older steps do not count. */
 static void test_the_least(void **state)
 {
     static const uint64_t us[] = {5, 90, 40, 800, 30, 70, 60, 31, 900};
@@ -90,7 +89,7 @@ static void test_the_least(void **state)
     assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, 2) * 1e6), 31);
     assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, BL_PLAN_RECENT) * 1e6), 5);
     for (int i = 0; i < BL_PLAN_RECENT; i++)
-        plan_census_end(j.run.plan, NULL, launch_ns); /* the oldest go */
+        plan_census_end(j.run.plan, NULL, launch_ns); /* the oldest samples are dropped */
     assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, BL_PLAN_RECENT) * 1e6), 900);
     free(launch_ns);
     close_job(&j);
@@ -103,14 +102,14 @@ static void test_the_least(void **state)
     ", 1, 5, 5]}, 'w': {'dtype': 'float32', 'shape': [4, 1, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, "  \
     "{'id': 's', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 0}}], 'outputs': ['y', 's']}"
 
-/* Of a step, in its sizes: as the profile has it, and as the report of a run in which each launch takes the same. */
+/* Operations of a step at its sizes: as in the profile, and as in the report of a run with equal launch times. */
 typedef struct done {
     double ops, bytes, told_ops, told_bytes;
 } done;
 
 static done take_report(const job *j)
 {
-    enum { MOST = 64, NS = 10 }; /* so short that tenths of a GFLOP/s are few operations */
+    enum { MOST = 64, NS = 10 }; /* so short that a tenth of a GFLOP/s is a few operations */
     uint64_t launch_ns[MOST];
     bl_kernel_use use[MOST_TENSORS];
     bl_text text = {0};
@@ -149,7 +148,7 @@ static done do_in_service(const char *text, const int64_t *sizes, int nsizes)
     for (int i = 0; i < nsizes; i++) {
         job j;
         open_job(&b, bl_plan_retain(plan), sizes[i], &j);
-        plan->census.next_ns = 0; /* each is timed, but for the first */
+        plan->census.next_ns = 0; /* every step but the first is timed */
         if (bl_plan_run(&j.run, &err) != BL_OK)
             fail_msg("%s", err.text);
         drop_outputs(&j);
@@ -168,7 +167,7 @@ static void check_alike(double got, double wanted, const char *what)
         fail_msg("%s: %g at the size of the run, %g where that is the only one", what, got, wanted);
 }
 
-/* What kernels did is counted at the sizes of the run, and not at the largest ones; the profile has the mean of timed steps. */
+/* Operations are counted at the sizes of the run, not at the largest sizes; the profile has the mean of timed steps. */
 static void test_counts_at_the_sizes(void **state)
 {
     static const char named[] = CONVOLVES("'dims': {'n': [1, 4096]}, ", "'n'");
@@ -188,7 +187,7 @@ static void test_counts_at_the_sizes(void **state)
     check_alike(got.told_bytes, fixed.told_bytes / 2, "bytes of the report of the last");
 }
 
-/* Small kernels in a row are one launch, and still count as what they are; without moves each is on its own. */
+/* Consecutive small kernels are joined to one launch, and still counted separately; without moves each is a separate launch. */
 static void test_joined(void **state)
 {
     bench b = open_bench(4);
@@ -214,7 +213,8 @@ static void test_joined(void **state)
     close_bench(&b);
 }
 
-/* A plan made with another's moves has those, whatever the heuristic would choose; nests that are not named have its choice. */
+/* A plan made with another plan's moves uses these, whatever the heuristic would choose; unnamed nests use the heuristic's
+ * choice. */
 static void test_fixed_moves(void **state)
 {
     bench b = open_bench(4);
@@ -249,9 +249,9 @@ static void test_fixed_moves(void **state)
     close_bench(&b);
 }
 
-/* A run, with what is given to it, and whether the kernel in question does its work in it. */
+/* A run with its inputs, and whether the kernel does its work in this run. */
 typedef struct kept_row {
-    bool write, again; /* the weight is written to before the run; the input is another buffer */
+    bool write, again; /* the weight is written before the run; the input is another buffer */
     float weight, wanted;
     bool done;
 } kept_row;
@@ -268,7 +268,7 @@ static void give(job *j, const kept_row *row)
         assert_int_equal(bl_buffer_write(j->states[0], k, &row->weight, sizeof(float), NULL), BL_OK);
 }
 
-/* The plan's first kernel of that |name|. */
+/* Returns the plan's first kernel with this |name|. */
 static int find_kernel(const bl_plan *plan, const char *name)
 {
     bl_kernel_use use[MOST_TENSORS];
@@ -282,7 +282,7 @@ static int find_kernel(const bl_plan *plan, const char *name)
     return -1;
 }
 
-/* Was the launch of |kernel| left out of the last step? */
+/* Whether the last step omitted the launch of |kernel|. */
 static bool is_left_out(const bl_plan *plan, int kernel)
 {
     const plan_keeps *keeps = &plan->keeps;
@@ -294,7 +294,7 @@ static bool is_left_out(const bl_plan *plan, int kernel)
     return false;
 }
 
-/* Somebody wants the memory before row |taken|. */
+/* Another allocation evicts the kept memory before row |taken|. */
 static void check_kept(const char *text, const char *name, const kept_row *rows, size_t n, size_t taken)
 {
     bench b = open_bench(4);
@@ -328,8 +328,8 @@ static void check_kept(const char *text, const char *name, const kept_row *rows,
 
 static const char panel[] = "pack_r_8_20_20_8_3_3";
 
-/* A panel (here a picture with its edges) is written for the first run and, into memory of its own, for the second; from then on
- * only when what it is made of is another, or its memory was taken for somebody else. */
+/* A packed panel (here a padded picture) is written for the first run and, to separate memory, for the second; later only if
+ * its source changes or its memory was evicted. */
 static void test_panels_are_kept(void **state)
 {
     static const kept_row rows[] = {{true, false, 2, 64, true},   {false, false, 2, 64, true}, {false, false, 2, 64, false},
@@ -341,7 +341,7 @@ static void test_panels_are_kept(void **state)
     check_kept(weighed, panel, rows, sizeof rows / sizeof rows[0], 7);
 }
 
-/* Where a panel would take memory from others it is written each time, and kept once there is some. */
+/* If a panel would evict other memory, it is written each time, and kept once there is free memory. */
 static void test_panels_take_nothing_from_others(void **state)
 {
     bench b = open_bench(4);
@@ -358,7 +358,7 @@ static void test_panels_take_nothing_from_others(void **state)
     kernel = find_kernel(plan, panel);
     open_job(&b, plan, 0, &j);
     for (int i = 0; i < 300; i++) {
-        if (i == 1) /* what the first run needed */
+        if (i == 1) /* the memory of the first run */
             b.dev->info.memory = atomic_load(&b.dev->bytes_used);
         if (i == 100)
             b.dev->info.memory = memory;
@@ -374,8 +374,8 @@ static void test_panels_take_nothing_from_others(void **state)
     close_bench(&b);
 }
 
-/* So is what a graph computes of its weights alone (here their transform), but a run that is the last one over again is no reason
- * to begin with that. */
+/* Results computed from weights alone (here their transform) are kept too; a mere repetition of the last run does not start
+ * this. */
 static void test_transforms_are_kept(void **state)
 {
     static const kept_row weight[] = {{true, false, 2, 128, true}, {false, false, 2, 128, true}, {false, false, 2, 128, true},
@@ -397,7 +397,8 @@ static bl_plan *plan_of(bench *b, const document *d, bool *hit)
     return plan;
 }
 
-/* What trains its weights keeps nothing of them; and what is kept counts as memory of the plan, so that others may have to go. */
+/* A program that trains its weights keeps nothing of them.  Kept buffers count as memory of the plan, so that other plans may
+ * be evicted. */
 static void test_kept_bytes(void **state)
 {
     bench b = open_bench(4);
@@ -414,7 +415,7 @@ static void test_kept_bytes(void **state)
     before = plan_host_bytes(plan);
     j.run.steps = 5;
     assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
-    assert_int_equal(plan_host_bytes(plan), before + 36 * 9 * 16 * sizeof(float)); /* tiles of x, which stayed as it was */
+    assert_int_equal(plan_host_bytes(plan), before + 36 * 9 * 16 * sizeof(float)); /* tiles of x, which is unchanged */
     close_job(&j);
 
     bl_plans_destroy(b.plans);
@@ -424,7 +425,7 @@ static void test_kept_bytes(void **state)
     bl_plan_release(plan);
     bl_plans_destroy(b.plans);
     b.plans = bl_plans_create(4, before + 1000);
-    for (int i = 0; i < 2; i++) { /* both fit, at first */
+    for (int i = 0; i < 2; i++) { /* both fit at first */
         plan = plan_of(&b, &trained, &hit);
         assert_int_equal(hit, i == 1);
         bl_plan_release(plan);
@@ -439,7 +440,7 @@ static void test_kept_bytes(void **state)
         assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
         drop_outputs(&j);
     }
-    bl_plan_release(plan_of(&b, &kept, &hit)); /* who asks again finds out what it takes by now */
+    bl_plan_release(plan_of(&b, &kept, &hit)); /* the next look-up measures its memory again */
     assert_true(hit);
     bl_plan_release(plan_of(&b, &trained, &hit));
     assert_false(hit);
@@ -456,7 +457,7 @@ static void expect_current(bl_plan *plan, const bl_plan *want)
     bl_plan_release(current);
 }
 
-/* A better plan is what the cache and every holder of an older one gives, until it is taken back. */
+/* The cache and all holders of an older plan get the better plan, until it is rolled back. */
 static void test_superseded(void **state)
 {
     bench b = open_bench(4);
@@ -493,7 +494,8 @@ static void test_superseded(void **state)
     close_bench(&b);
 }
 
-/* A clock for which whatever is not the heuristic's choice takes half the time; it may fail, or say that nobody waits. */
+/* A simulated clock: candidates other than the heuristic's choice take half the time; the clock may fail, or report that no
+ * caller waits. */
 typedef struct clock_for_tests {
     int batches;
     bl_status fail;
@@ -525,7 +527,7 @@ static bl_status get_searched(bench *b, const document *d, const bl_tuner *tuner
     return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, NULL);
 }
 
-/* One structure has one plan: asked for with a wider beam it is searched once, and then everyone has the better one. */
+/* One structure has one plan: a request with a wider beam searches once, and then all callers get the better plan. */
 static void test_beam(void **state)
 {
     bench b = open_bench(4);
@@ -556,7 +558,7 @@ static void test_beam(void **state)
     expect_current(plain, searched);
     bl_plan_release(plain);
     bl_plan_release(searched);
-    bl_plans_destroy(b.plans); /* as after a restart: the kernels are known, and nothing is searched */
+    bl_plans_destroy(b.plans); /* as after a restart: the kernels are known, and no search runs */
     b.plans = bl_plans_create(4, SIZE_MAX);
     assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &again, &hit), BL_OK);
     assert_false(hit);
@@ -567,7 +569,7 @@ static void test_beam(void **state)
     close_bench(&b);
 }
 
-/* A search that fails costs the search; one that nobody waits for is made again for who asks. */
+/* A failed search costs only the search; a search without waiting callers is repeated for the next request. */
 static void test_beam_without_result(void **state)
 {
     bench b = open_bench(4);
@@ -587,14 +589,14 @@ static void test_beam_without_result(void **state)
     assert_int_equal(get_searched(&b, &d, &tuner, 2, NULL, &plan, &hit), BL_OK);
     assert_true(clock.batches > 0);
     bl_plan_release(plan);
-    plan = bl_plans_lookup(b.plans, &d.key, 2, true); /* it was tried, and is not with each request */
+    plan = bl_plans_lookup(b.plans, &d.key, 2, true); /* the search was tried, and is not repeated per request */
     assert_non_null(plan);
     bl_plan_release(plan);
     bl_arena_destroy(d.arena);
     close_bench(&b);
 }
 
-/* A model of LAYERS layers that are alike. */
+/* A model of LAYERS equal layers. */
 enum { LAYERS = 40 };
 static document open_layers(void)
 {
@@ -613,7 +615,8 @@ static document open_layers(void)
     return d;
 }
 
-/* A plan has what its runs need of the compilation, which is little for each launch: nodes and maps of the compiler are gone. */
+/* A plan keeps only the part of the compilation that its runs need, which is small per launch; nodes and maps of the compiler
+ * are freed. */
 static void test_host_bytes(void **state)
 {
     enum { BYTES_A_LAUNCH = 4 << 10 }; /* 2,500 measured, and 86,000 with the memory of the compilation */
@@ -632,7 +635,7 @@ static void test_host_bytes(void **state)
     close_bench(&b);
 }
 
-/* Moves are chosen once for nests that are alike: those of the first layer stand for all. */
+/* Equal nests share one choice of moves: those of the first layer. */
 static void test_layers_share_moves(void **state)
 {
     bench b = open_bench(4);
@@ -645,7 +648,7 @@ static void test_layers_share_moves(void **state)
     assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
     for (const char *at = bl_plan_get_moves(plan); *at != '\0'; at++)
         chosen += *at == '\n';
-    assert_in_range(chosen, 1, plan->nsteps / LAYERS + 1); /* the output may be written otherwise */
+    assert_in_range(chosen, 1, plan->nsteps / LAYERS + 1); /* the output may be written differently */
     for (int i = 2 * plan->nsteps / LAYERS; i < plan->nsteps; i++)
         assert_ptr_equal(plan->work[i]->lowered->linear, plan->work[i - plan->nsteps / LAYERS]->lowered->linear);
     bl_plan_release(plan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the decoder share: documents of docs/api.md, and a server that holds one tensor and knows one creation op.
- */
+/* Data of the decoder tests: documents of docs/api.md, and callbacks of a server with one retained tensor and one creation
+ * op. */
 #ifndef BL_TESTS_PROTO_DOCUMENTS_H
 #define BL_TESTS_PROTO_DOCUMENTS_H
 
@@ -53,7 +53,7 @@ typedef struct fixture {
     bl_err err;
 } fixture;
 
-/* Decode a copy of |text|; the tree is gone when this returns, as it may be. */
+/* Decodes a copy of |text| and frees the JSON tree before the return, as callers may. */
 static inline bl_status decode(fixture *f, document kind, const char *text, size_t len)
 {
     bl_json_doc doc;

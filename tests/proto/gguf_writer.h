@@ -1,4 +1,4 @@
-/* GGUF files made by hand, for tests. */
+/* Writes GGUF files for tests. */
 #ifndef BL_TESTS_PROTO_GGUF_WRITER_H
 #define BL_TESTS_PROTO_GGUF_WRITER_H
 
@@ -40,7 +40,7 @@ static inline void put_text_key(bl_text *file, const char *name, const char *tex
     put_text(file, text);
 }
 
-/* Its elements follow. */
+/* Begins an array; the caller writes its elements next. */
 static inline void put_array(bl_text *file, const char *name, unsigned kind, uint64_t count)
 {
     put_text(file, name);

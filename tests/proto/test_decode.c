@@ -14,7 +14,7 @@ static void print_ref(bl_text *out, const bl_wire_ref *ref)
         bl_text_printf(out, "%c%d.%d", kinds[ref->kind], ref->index, ref->result);
 }
 
-/* The graph as text, for comparison. */
+/* Prints the graph as text, for comparison. */
 static char *print_graph(const bl_wire_graph *g)
 {
     bl_text t = {0};
@@ -111,32 +111,32 @@ static void runs(void **state)
     static const struct {
         const char *text, *graph;
     } rows[] = {
-        /* any order; what is sorted already stays */
+        /* nodes in any order; nodes in topological order keep their order */
         {"{\"nodes\":[{\"id\":\"c\",\"op\":\"neg\",\"in\":[\"b\"]},{\"id\":\"b\",\"op\":\"neg\",\"in\":[\"a\"]},"
          "{\"id\":\"a\",\"op\":\"ones\",\"attrs\":{\"shape\":[2]}}],\"outputs\":[\"c\",\"a\"]}",
          "a*1=ones(shape:4 ) b*1=neg(n0.0 ) c*1=neg(n1.0 ) >c=n2.0>a=n0.0"},
         {"{\"nodes\":[{\"id\":\"z\",\"op\":\"f\"},{\"id\":\"y\",\"op\":\"f\"},{\"id\":\"x\",\"op\":\"g\",\"in\":[\"y\",\"z\"]}],"
          "\"outputs\":[\"x\"]}",
          "z*1=f() y*1=f() x*1=g(n1.0 n0.0 ) >x=n2.0"},
-        /* literals: whole, not, not finite; a list of literals alone */
+        /* literals: integer, fraction, non-finite; a list of literals alone */
         {"{\"nodes\":[{\"id\":\"a\",\"op\":\"f\",\"in\":[1,-2.5,\"Infinity\"]},{\"id\":\"b\",\"op\":\"f\",\"in\":[\"NaN\",\"a\"]}"
          "],\"outputs\":[\"b\"]}",
          "a*1=f(1 -2.5 inf ) b*1=f(nan n0.0 ) >b=n1.0"},
-        /* attributes come sorted; keep, a held input, outputs that are inputs */
+        /* attributes are sorted; keep, a retained input, outputs that are inputs */
         {"{\"inputs\":{\"w\":{\"tensor\":\"held\"}},\"nodes\":[{\"id\":\"a\",\"op\":\"f\",\"in\":[\"w\"],\"attrs\":{\"z\":null,"
          "\"b\":true,"
          "\"m\":\"mean\",\"k\":[1,[2,\"NaN\"]],\"n\":\"NaN\"}}],\"outputs\":[\"w\"],\"keep\":{\"copy\":\"a\",\"again\":\"a\"}}",
          "w:float16[2,3,] a*1=f(i0.0 b:1 k:4 m:2 n:0 z:3 ) >w=i0.0>copy=n0.0>again=n0.0"},
         {"{\"lease\":\"ab\",\"inputs\":{\"w\":{\"tensor\":\"leased\"}},\"nodes\":[],\"outputs\":[\"w\"]}",
          "w:float16[2,3,] >w=i0.0"},
-        /* an attribute that names a node further down is a source of the node, but no cycle */
+        /* an attribute that names a later node is a source of the node, but forms no cycle */
         {"{\"nodes\":[{\"id\":\"s\",\"op\":\"sgd\",\"attrs\":{\"lr\":\"rate\"}},{\"id\":\"rate\",\"op\":\"f\"}],\"outputs\":["
          "\"s\"]}",
          "rate*1=f() s*1=sgd(lr:2 ) >s=n1.0"},
         {"{\"nodes\":[{\"id\":\"l\",\"op\":\"loss\",\"attrs\":{\"reduction\":\"mean\"}},{\"id\":\"mean\",\"op\":\"f\",\"in\":["
          "\"l\"]}],\"outputs\":[\"mean\"]}",
          "l*1=loss(reduction:2 ) mean*1=f(n0.0 ) >mean=n1.0"},
-        /* an id beside its list form, an empty run of nothing but an input */
+        /* an id in list form, and a run with an input and no node */
         {"{\"nodes\":[{\"id\":[\"a\"],\"op\":\"f\"}],\"outputs\":[\"a\"]}", "a*1=f() >a=n0.0"},
     };
 
@@ -539,7 +539,7 @@ static void limits(void **state)
     bl_text_fini(&text);
 }
 
-/* A chain of nodes, written last first, is as deep as the limit allows. */
+/* A chain of nodes in reverse order, as deep as the limit allows. */
 static void deep_graph(void **state)
 {
     bl_text text = {0};

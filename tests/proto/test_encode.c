@@ -30,7 +30,7 @@ static void strings(void **state)
     }
 }
 
-/* The first answer of docs/api.md, word for word. */
+/* The first answer of docs/api.md, byte for byte. */
 static void results(void **state)
 {
     static const float s[] = {12, 30};
@@ -105,7 +105,7 @@ static void problems(void **state)
     bl_text_fini(&out);
 }
 
-/* What was measured has as many digits as it is worth. */
+/* The digits of measured values. */
 static void measured(void **state)
 {
     static const struct {

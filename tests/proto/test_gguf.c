@@ -26,7 +26,7 @@ static void align(bl_text *file, size_t to)
         bl_text_putc(file, '\0');
 }
 
-/* A copy in memory of exactly its size, so that a read behind its end is seen. */
+/* A copy in memory of the exact size, so that a read past its end is detected. */
 typedef struct opened {
     char *data;
     bl_arena *arena;
@@ -52,7 +52,7 @@ static void close_file(opened *o)
     free(o->data);
 }
 
-/* Every kind of value, and two tensors. */
+/* Writes every kind of value, and two tensors. */
 static void put_whole(bl_text *file, unsigned version)
 {
     put_header(file, version, 2, 16);
@@ -84,7 +84,7 @@ static void put_whole(bl_text *file, unsigned version)
         put(file, (uint64_t)i, 1);
 }
 
-/* ---- what is read */
+/* ---- valid files */
 
 static void values(void **state)
 {
@@ -119,7 +119,7 @@ static void values(void **state)
         assert_true(bl_gguf_bool(g, "yes", &yes) && yes);
         assert_true(bl_gguf_text(g, "text", &text) && bl_span_is(text, "hello"));
         assert_true(bl_gguf_text(g, "empty", &text) && text.len == 0);
-        /* what does not fit, or is not there, leaves the value as it was */
+        /* a failed look-up leaves the value unchanged */
         u = 1, i = 2;
         assert_false(bl_gguf_u64(g, "i8", &u) || bl_gguf_u64(g, "f32", &u) || bl_gguf_u64(g, "no", &u) ||
                      bl_gguf_u64(g, "yes", &u));
@@ -168,7 +168,7 @@ static void tensors(void **state)
     bl_text_fini(&file);
 }
 
-/* A file cut anywhere is refused, and nothing behind its end is read. */
+/* A truncated file is refused, and nothing past its end is read. */
 static void cut(void **state)
 {
     bl_text file = {0};
@@ -207,7 +207,7 @@ static void needs(void **state)
     bl_text_fini(&file);
 }
 
-/* ---- what is refused */
+/* ---- invalid files */
 
 static void put_refused_keys(bl_text *file, int row)
 {
@@ -380,7 +380,7 @@ static void refused(void **state)
     }
 }
 
-/* ---- splits */
+/* ---- split files */
 
 static void put_part(bl_text *file, unsigned no, unsigned count, unsigned all, const char *tensor)
 {

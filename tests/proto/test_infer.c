@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Envelopes of the Open Inference Protocol and the bytes behind them, in memory of their exact size, so that a read past the end
- * is seen. */
+/* Envelopes of the Open Inference Protocol with binary tensors, in memory of the exact size, so that a read past the end is
+ * detected. */
 #include "proto/infer.h"
 
 #include <setjmp.h>

@@ -14,7 +14,7 @@
 
 #define S(literal) literal, sizeof(literal) - 1
 
-/* Parse a copy without a terminator, so that a sanitizer sees a step past the end. */
+/* Parses a copy without a terminator, so that a sanitizer detects a read past the end. */
 static bl_status parse(bl_arena *arena, const char *text, size_t len, char **copy, bl_json_doc *doc, bl_err *err)
 {
     *copy = malloc(len == 0 ? 1 : len);
@@ -129,7 +129,7 @@ static void taken(void **state)
     }
 }
 
-/* Every way of being deep, within the limit and past it. */
+/* Every kind of nesting, at the depth limit and above. */
 static void depth(void **state)
 {
     static const char *const opens[] = {"[", "{\"a\":", "[null,", "[[],"}, *const closes[] = {"]", "}", "]", "]"};
@@ -237,7 +237,7 @@ static void values(void **state)
     bl_arena_destroy(arena);
 }
 
-/* What an iteration over a list and its parts gives, as text. */
+/* Prints an iteration over a list and its parts. */
 static void show(const bl_json *v, bl_text *out)
 {
     bl_json_iter it = bl_json_each(v);
@@ -303,7 +303,7 @@ static void lists(void **state)
     }
 }
 
-/* A long string stays in the body, one with an escape goes through the tree; both read alike. */
+/* A long string stays in the body, a string with an escape goes through the tree; both give the same value. */
 static void long_strings(void **state)
 {
     bl_arena *arena = bl_arena_create(0);
@@ -327,7 +327,7 @@ static void long_strings(void **state)
     bl_arena_destroy(arena);
 }
 
-/* 100,000 members and a list of two million numbers are taken; too many values are refused. */
+/* 100,000 members and a list of two million numbers are accepted; too many values are refused. */
 static void bulk(void **state)
 {
     bl_arena *arena = bl_arena_create(0);
@@ -369,8 +369,8 @@ static void bulk(void **state)
     bl_arena_destroy(arena);
 }
 
-/* |brackets| open arrays around many numbers and something that makes none of them a list: milliseconds until the limit on
- * values. */
+/* Returns the milliseconds until the limit on values for |brackets| nested arrays that contain many numbers and an element that
+ * prevents lists. */
 static double time_in_vain(int brackets)
 {
     bl_arena *arena = bl_arena_create(0);
@@ -429,7 +429,7 @@ static void members(void **state)
     bl_arena_destroy(arena);
 }
 
-/* Every allocation fails once; each failure is BL_ENOMEM and nothing leaks. */
+/* Every allocation fails once: the status is BL_ENOMEM, without a leak. */
 static void out_of_memory(void **state)
 {
     static const char text[] = "{\"a\":[[1],[2],\"x\"],\"b\":[1,2,3],\"c\":{\"d\":null,\"e\":[true]}}";

@@ -19,7 +19,7 @@ static void keys(void **state)
         const char *a, *b;
         bool same;
     } rows[] = {
-        /* names do not count, values do not, order does */
+        /* names and values do not count, the order does */
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",2]}],\"outputs\":[\"y\"]}",
          "{\"inputs\":{\"q\":[7]},\"nodes\":[{\"id\":\"z\",\"in\":[\"q\",2],\"op\":\"f\",\"attrs\":{}}],\"keep\":{\"k\":\"z\"}}",
          true},
@@ -35,12 +35,12 @@ static void keys(void **state)
          "{\"inputs\":{\"x\":[1,2]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}",
          "{\"inputs\":{\"x\":[true]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
-        /* checks of indices, which are off where nothing is said */
+        /* check_indices, which is false by default */
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"],\"check_indices\":false}",
          "{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}", true},
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"],\"check_indices\":true}",
          "{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
-        /* with them ids of nodes count, since errors of the plan have them; names of inputs do not */
+        /* with checks, ids of nodes count, since the plan's errors contain them; names of inputs do not count */
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"y\"],\"check_indices\":"
          "true}",
          "{\"inputs\":{\"q\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"q\"]}],\"outputs\":[\"y\"],\"check_indices\":"
@@ -65,18 +65,18 @@ static void keys(void **state)
          "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":[[1],2]}}],\"outputs\":[\"y\"]}", false},
         {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":\"1\"}}],\"outputs\":[\"y\"]}",
          "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":1}}],\"outputs\":[\"y\"]}", false},
-        /* a batch of another size in the same range; another range */
+        /* another size in the same range; another range */
         {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
          "{\"inputs\":{\"x\":[1,2,3,4]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}", true},
         {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
          "{\"inputs\":{\"x\":[1,2,3,4,5]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
         {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
          "{\"inputs\":{\"x\":[1,2,3,4]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
-        /* an attribute that names one input or the other */
+        /* an attribute that names one or the other input */
         {"{\"inputs\":{\"lr\":1,\"x\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
          "{\"inputs\":{\"x\":1,\"lr\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
          false},
-        /* bodies: names do not count there either, all else does */
+        /* bodies: names do not count, everything else does */
         {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"n\",\"op\":\"g\","
          "\"in\":[\"h\"]}],"
          "\"outputs\":[\"n\",\"n\"]}}}],\"outputs\":[\"y\"]}",
@@ -91,7 +91,7 @@ static void keys(void **state)
          "\"in\":[\"h\"]}],"
          "\"outputs\":[\"h\"]}}}],\"outputs\":[\"y\"]}",
          false},
-        /* programs: ids count, for what optimisers remember bears them */
+        /* programs: ids count, since they name the state of optimisers */
         {"{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}",
          "{\"state\":{\"w\":[2]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}", true},
         {"{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}",
@@ -115,7 +115,7 @@ static void keys(void **state)
     bl_arena_destroy(g.arena);
 }
 
-/* A copy has the key of what it was made from, and needs nothing of it. */
+/* A copy has the key of its original, and does not refer to the original's memory. */
 static void copies(void **state)
 {
     static const char *const texts[] = {example_run, example_grad, example_program,
@@ -135,7 +135,7 @@ static void copies(void **state)
         void *bytes = malloc(a.len);
 
         memcpy(bytes, a.bytes, a.len);
-        assert_string_equal(made->nodes[0].ids[0], graph->nodes[0].ids[0]); /* which a run's key leaves out */
+        assert_string_equal(made->nodes[0].ids[0], graph->nodes[0].ids[0]); /* the key of a run does not include the id */
         bl_arena_destroy(f.arena);
         assert_int_equal(bl_wire_make_key(keys, made, "s", &b, &f.err), BL_OK);
         assert_int_equal(a.len, b.len);
@@ -147,7 +147,7 @@ static void copies(void **state)
     }
 }
 
-/* A program that was written down again decodes to the same structure, entry by entry. */
+/* A program that was encoded again decodes to the same structure, entry by entry. */
 static void written_again(void **state)
 {
     static const char *const texts[] = {
@@ -192,7 +192,7 @@ static void written_again(void **state)
     }
 }
 
-/* Every allocation fails once: never anything but BL_ENOMEM, no leak. */
+/* Every allocation fails once: the status is always BL_ENOMEM, without a leak. */
 static void out_of_memory(void **state)
 {
     bl_status st = BL_ENOMEM;
@@ -210,7 +210,7 @@ static void out_of_memory(void **state)
     }
 }
 
-/* ---- 20,000 mutated documents: no crash, no leak, and a refusal always says something */
+/* ---- 20,000 mutated documents: no crash, no leak, and each refusal has a message */
 
 static const char *const seeds[] = {example_run, example_grad, example_program,
                                     "{\"inputs\":{\"x\":{\"dtype\":\"int64\",\"shape\":[2,2],\"data\":[[1,2],[3,-4]]},\"b\":{"
@@ -245,7 +245,7 @@ static const char *const bits[] = {"[",
                                    " ",
                                    "\n"};
 
-/* Change |text|, of |len| bytes with room for |cap|, in a way that |draw| says; gives its length. */
+/* Changes |text|, of |len| bytes with room for |cap|, as |draw| says.  Returns the new length. */
 static size_t mutate(char *text, size_t len, size_t cap, uint64_t draw)
 {
     size_t at = (size_t)(draw >> 33) % len, other = (size_t)(draw >> 20) % len;
@@ -258,15 +258,15 @@ static size_t mutate(char *text, size_t len, size_t cap, uint64_t draw)
     case 1:
         text[at] = text[other];
         return len;
-    case 2: /* cut out */
+    case 2: /* removes a part */
         span = span < len - at ? span : len - at - 1;
         memmove(text + at, text + at + span, len - at - span);
         return len - span;
-    case 3: /* double */
+    case 3: /* repeats a part */
         span = span < len - at && len + span <= cap ? span : 0;
         memmove(text + at + span, text + at, len - at);
         return len + span;
-    case 4: /* end here */
+    case 4: /* truncates */
         return at + 1;
     default:
         if (len + n > cap)
@@ -277,10 +277,10 @@ static size_t mutate(char *text, size_t len, size_t cap, uint64_t draw)
     }
 }
 
-/* Whether it was taken; then its numbers are read too. */
+/* Returns whether the document was accepted; reads the numbers of an accepted document. */
 static bool try_text(const char *text, size_t len, document kind)
 {
-    char *exact = malloc(len); /* the sanitizer sees a byte too much */
+    char *exact = malloc(len); /* the exact size, so that the sanitizer detects an overflow of one byte */
     fixture f;
     assert_non_null(exact);
     memcpy(exact, text, len);
@@ -317,7 +317,7 @@ static void mutations(void **state)
         fine += try_text(text, len, from == example_program ? PROGRAM : RUN);
         free(text);
     }
-    assert_true(fine > 500); /* else the mutations would not reach what lies behind the syntax */
+    assert_true(fine > 500); /* otherwise the mutations would rarely pass the syntax check */
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static float f32_of(uint32_t bits)
     return value;
 }
 
-/* |text| must read as the C library reads it, as both types. */
+/* |text| must give the C library's values for both types. */
 static void check_text(const char *text)
 {
     bl_decimal d;
@@ -133,7 +133,7 @@ static void test_edges(void **state)
         check_text(texts[i]);
 }
 
-/* A number with a thousand zeros before the digit that decides, in body and exponent. */
+/* A number with a thousand zeros before the deciding digit, in its digits and in its exponent. */
 static void test_long(void **state)
 {
     static char text[4096];
@@ -173,7 +173,7 @@ static void test_random(void **state)
     }
 }
 
-/* Exactly half way between two floats, and one digit to each side of it. */
+/* The exact midpoint between two floats, and numbers one digit below and above. */
 static void test_halfway(void **state)
 {
     char text[1200];
@@ -188,9 +188,9 @@ static void test_halfway(void **state)
         check_text(text);
         char *e = strchr(text, 'e');
         assert_true(n > 0 && e != NULL);
-        e[-1] = '1'; /* the last of 200 digits: a hair above */
+        e[-1] = '1'; /* the last of 200 digits: slightly above */
         check_text(text);
-        /* doubles: the tie needs long double to be written down */
+        /* doubles: printing the midpoint needs long double */
         double c = f64_of(bits & 0x7fffffffffffffffULL), d = nextafter(c, INFINITY);
         if (!isfinite(c) || !isfinite(d))
             continue;
@@ -209,8 +209,8 @@ static uint16_t scan_half(const char *text, uint16_t (*round)(double))
 
 static void test_half(void **state)
 {
-    /* 1 + 2^-11 is the tie between 1 and the next float16; the double nearest to the second text is that tie, the text is above
-     * it. */
+    /* 1 + 2^-11 is the midpoint between 1 and the next float16.  The double nearest to the second text is this midpoint, but
+     * the text is above it. */
     static const struct {
         const char *text;
         uint16_t f16;
@@ -330,7 +330,7 @@ static void test_round_trip(void **state)
     }
 }
 
-/* ---- the table of powers, checked with whole numbers of 1024 bits, low words first */
+/* ---- the table of powers, checked with integers of 1024 bits, low words first */
 
 enum { WORDS = 32 };
 
@@ -359,7 +359,7 @@ static int big_bits(const uint32_t *x)
     return 32 * i + 32 - __builtin_clz(x[i]);
 }
 
-/* Is power * (row + add) at most 2^bits? */
+/* Whether power * (row + add) <= 2^bits. */
 static bool product_within(const uint32_t *power, const uint64_t row[2], uint64_t add, int bits)
 {
     uint32_t x[WORDS];
@@ -390,8 +390,8 @@ static void test_powers(void **state)
             }
         }
         if (q > 0) {
-            /* 2^k / 5^q, truncated, or rounded up for small q; a power of five divides no power of two, so nothing is ever exact
-             */
+            /* 2^k / 5^q is truncated, or rounded up for small q; a power of five divides no power of two, so no quotient is
+             * exact */
             const uint64_t *row = bl_powers_of_five[-q - BL_POWER_MIN];
             uint64_t below[2] = {row[0] - (row[1] == 0), row[1] - 1};
             bool up = q <= 27;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes of a model's bytes without a server: where weights lie, external data, and files that are none.  tests/onnx compares
- * what models compute. */
+/* The ONNX import without a server: positions of weights, external data, and invalid files.  tests/onnx compares the results of
+ * models. */
 #include "proto/onnx/onnx.h"
 
 #include "engine/base/fault.h"
@@ -43,7 +43,7 @@ static void put_string(bl_text *out, unsigned field, const char *text)
     put_bytes(out, field, text, strlen(text));
 }
 
-/* |message| as a field of |out|; it is freed. */
+/* Writes |message| as a field of |out|, and frees |message|. */
 static void put_message(bl_text *out, unsigned field, bl_text *message)
 {
     put_bytes(out, field, bl_text_get(message), message->len);
@@ -87,7 +87,7 @@ static void put_pair(bl_text *tensor, const char *key, const char *value)
 
 static const float weights[3] = {1.5f, -2, 3};
 
-/* y = x + w; w raw in the file, or of external data. */
+/* Makes y = x + w, with w in the file as raw data or as external data. */
 static bl_text make_model(const char *location, const char *offset, const char *length)
 {
     bl_text model = {0}, graph = {0}, tensor = {0}, opset = {0};
@@ -188,7 +188,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
 
 typedef struct external_case {
     const char *location, *offset, *length;
-    const char *words; /* of the refusal, or NULL: the weights are read */
+    const char *words; /* part of the error, or NULL: the weights are read */
 } external_case;
 
 static void test_external_data(void **unused)
@@ -282,7 +282,7 @@ static void test_no_models(void **unused)
     expect(BL_S("\x02\x00"), BL_EINVAL, "a field without a number");
     expect(BL_S("\x3a\x02\x08\x01"), BL_EINVAL, "not those of the schema"); /* a graph whose node is a number */
     expect(BL_S("\x3a\x00"), BL_EGRAPH, "has no outputs");
-    for (int k = 0; k < 200; k++) { /* graph, node, attribute, graph, ...: outermost last */
+    for (int k = 0; k < 200; k++) { /* nested graph, node, attribute, graph, ...; the outermost is written last */
         bl_text outer = {0};
         put_message(&outer, k % 3 == 0 ? 5 : k % 3 == 1 ? 1 : 6, &deep);
         deep = outer;
@@ -293,8 +293,8 @@ static void test_no_models(void **unused)
     bl_text_fini(&model);
 }
 
-/* Every model of the fuzzer's corpus: whole, cut off, and with bytes changed.  Something comes of each; an error, of refused_*.
- */
+/* Imports every model of the fuzzer's corpus: complete, truncated, and with changed bytes.  Each gives a result; files
+ * refused_* give an error. */
 static void try_file(const char *path)
 {
     char *data;

@@ -13,7 +13,7 @@
 
 static const bl_wire_limits limits = {.max_nodes = 100, .max_inputs = 100, .max_dims = 16, .max_tensor_bytes = 1 << 20};
 
-/* A file of this header and so many bytes of data, in memory of its exact size. */
+/* Makes a file with this header and |data| bytes of data, in memory of the exact size. */
 static char *make_file(const char *header, size_t header_len, size_t data, size_t *len)
 {
     uint64_t length = header_len;
@@ -234,7 +234,7 @@ static void request_in_a_file(void **state)
     }
 }
 
-/* Bytes changed at random: no crash and no leak. */
+/* Random changes of bytes: no crash and no leak. */
 static void mutations(void **state)
 {
     static const char header[] = "{\"__metadata__\":{\"request\":\"{\\\"nodes\\\":[]}\"},\"b\":" T(

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chat templates without a peer: a sample of what tests/models/test_chat_templates.py compares with Jinja2, and memory that
- * fails. */
+/* Chat templates without Jinja2: a sample of the cases of tests/models/test_chat_templates.py, and allocation failures. */
 #include "engine/base/fault.h"
 #include "proto/chat/template.h"
 
@@ -116,13 +115,13 @@ static void failures(void **state)
         assert_int_equal(bad[i].status, render(&f, bad[i].source, &out, &err));
         if (strstr(err.text, bad[i].says) == NULL)
             fail_msg("%s\nsays %s\nnot  %s", bad[i].source, err.text, bad[i].says);
-        assert_string_equal("before", out.data); /* as the call found it */
+        assert_string_equal("before", out.data); /* unchanged by the failed call */
         bl_text_fini(&out);
         close_fixture(&f);
     }
 }
 
-/* Numbers of a tree that was built in memory are doubles. */
+/* Numbers of a tree built in memory are doubles. */
 static void a_tree(void **state)
 {
     fixture f;

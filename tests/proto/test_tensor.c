@@ -22,7 +22,7 @@ typedef struct fixture {
     bl_err err;
 } fixture;
 
-/* Decode |text| as a tensor and read it into a buffer of its exact size, which the caller frees. */
+/* Decodes |text| as a tensor and reads it into a buffer of the exact size, which the caller frees. */
 static bl_status read_tensor(fixture *f, const char *text, void **data)
 {
     bl_decode_env env = {.limits = limits};
@@ -51,7 +51,7 @@ static void finish(fixture *f, void *data)
     free(data);
 }
 
-/* What is read is printed again: dtype, shape and data. */
+/* Values survive reading and printing: dtype, shape and data. */
 static void good(void **state)
 {
     static const struct {
@@ -202,7 +202,7 @@ static void ten_thousand_dimensions(void **state)
     bl_text_fini(&text);
 }
 
-/* Random bits of every dtype, printed and read, come back as they were (NaNs as some NaN). */
+/* Random bits of every dtype survive printing and reading (NaNs as any NaN). */
 static void round_trips(void **state)
 {
     uint64_t seed = 88172645463325252ULL;

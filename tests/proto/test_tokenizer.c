@@ -23,7 +23,7 @@
     "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}," BYTES_MODEL    \
     "}"
 
-/* As Llama-2: a blank is U+2581, one in front of the text, and bytes that have no character are tokens of their own. */
+/* Like Llama-2: a blank is U+2581, with one before the text, and bytes without a character token have byte tokens. */
 #define M "\xe2\x96\x81"
 #define META                                                                                                                     \
     "{\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":1,\"content\":\"<s>\",\"special\":true}],"     \
@@ -42,7 +42,7 @@
     "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"" behavior "\"},"             \
     "\"model\":{\"vocab\":{\"a\":0,\"1\":1,\"11\":2,\"a1\":3,\"1a\":4},\"merges\":[\"1 1\",\"a 1\",\"1 a\"]}}"
 
-/* BERT's: "naive" is no word of the vocabulary, and "x" no character. */
+/* BERT's: "naive" is not in the vocabulary, and "x" is not a character token. */
 #define WORDS_MODEL                                                                                                              \
     "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_"      \
     "word\":6,"                                                                                                                  \
@@ -56,7 +56,7 @@
     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]},"                              \
     "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}," WORDS_MODEL "}"
 
-/* The scores: "ab" and "c" are better than "a" and "bc", worse than "abc" is not there.  Bytes of two, U+00E9's. */
+/* Scores: "ab" and "c" score higher than "a" and "bc"; "abc" is no token.  Two byte tokens, those of U+00E9. */
 #define SCORES(unknown, more)                                                                                                    \
     "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" M "\","                    \
     "\"prepend_scheme\":\"first\",\"split\":false},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" M                     \
@@ -64,7 +64,7 @@
     "\"vocab\":[[\"<unk>\",0],[\"" M "\",-2],[\"a\",-2.5],[\"bc\",-3],[\"ab\",-1.5],[\"c\",-3.25],[\"NaN\",-4],[\"<0xC3>\",-9]," \
     "[\"<0xA9>\",-9]]}}"
 
-/* SentencePiece's map of characters: "A" is "b". */
+/* A character map of SentencePiece: "A" becomes "b". */
 #define CHARS                                                                                                                    \
     "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"DAAAAAAAAQBBDQAAAAAAgGIA\"},\"model\":"                \
     "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"b\",-1]]}}"
@@ -117,45 +117,46 @@ static void texts(void **state)
         {BYTES, "", "", ""},
         {BYTES, "hello", "9", "hello"},
         {BYTES, "hello wo!", "9 10 3 13", "hello wo!"},
-        {BYTES, "  w", "4 10", "  w"}, /* the last of the blanks belongs to the word */
+        {BYTES, "  w", "4 10", "  w"}, /* the last blank belongs to the word */
         {BYTES, "\xc3\xa9", "11 12", "\xc3\xa9"},
-        {BYTES, "hell<|end|>o", "8 14 3", "hello"}, /* a mark is no text */
+        {BYTES, "hell<|end|>o", "8 14 3", "hello"}, /* a special token has no text */
         {BYTES, "lll", "6 2", "lll"},
         {BYTES, "o1", "3 15", "o1"},
-        {BYTES, "oxo", "3 3", "oo"}, /* what has no token and no bytes is dropped */
+        {BYTES, "oxo", "3 3", "oo"}, /* a character without token and bytes is dropped */
         {META, "", "1", ""},
-        {META, "ab", "1 4 7", "ab"}, /* a and b come before the blank and a: by the order of the merges, not of the text */
+        {META, "ab", "1 4 7", "ab"}, /* a and b are joined before the blank and a: merges apply by rank, not by position */
         {META, "aba", "1 8 9", "aba"},
         {META, "b ab", "1 4 6 4 7", "b ab"},
         {META, "\xc3\xa9", "1 4 2 3", "\xc3\xa9"},
-        {META, "zza", "1 4 0 5", "a"}, /* two unknown ones are one */
+        {META, "zza", "1 4 0 5", "a"}, /* adjacent unknown characters become one unknown token */
         {SPLIT("\\\\p{N}", "Isolated"), "a11", "0 1 1", "a 1 1"},
         {SPLIT("\\\\p{N}+", "Isolated"), "a11a", "0 2 0", "a 11 a"},
         {SPLIT("\\\\p{N}", "Removed"), "a1a", "0 0", "a a"},
         {SPLIT("\\\\p{N}", "Contiguous"), "a11a", "0 2 0", "a 11 a"},
         {SPLIT("\\\\p{N}", "MergedWithPrevious"), "a11a", "3 1 0", "a1 1 a"},
         {SPLIT("\\\\p{N}", "MergedWithNext"), "a11a", "0 1 4", "a 1 1a"},
-        {SPLIT("(?=1)", "Isolated"), "a11", "0 2", "a 11"}, /* empty matches cut nothing */
+        {SPLIT("(?=1)", "Isolated"), "a11", "0 2", "a 11"}, /* empty matches split nothing */
         {SPLIT("\\\\w+", "Isolated"),
          "a\xcc\x81"
          "1!a",
-         "3 0", "a1 a"}, /* a mark is part of a word */
+         "3 0", "a1 a"}, /* a combining mark is part of a word */
         {WORDS, "", "1 2", ""},
-        {WORDS, "Na\xc3\xafve", "1 3 5 2", "naive"}, /* the longest first, and nothing else is tried */
+        {WORDS, "Na\xc3\xafve", "1 3 5 2", "naive"}, /* the longest token first, without backtracking */
         {WORDS, "na,nai", "1 3 7 3 4 2", "na, nai"},
-        {WORDS, "nax a", "1 0 9 2", "[UNK] a"},     /* a word is known whole or not at all */
+        {WORDS, "nax a", "1 0 9 2", "[UNK] a"},     /* a word is known as a whole, or becomes the unknown token */
         {WORDS, "aaaaaaa a", "1 0 9 2", "[UNK] a"}, /* over six characters */
         {WORDS, "a\xe6\xbc\xa2\tdo", "1 9 8 11 2", "a \xe6\xbc\xa2 do"},
-        {WORDS, "a new NEW", "1 9 12 12 2", "a new new"},         /* found in what is normalised, */
-        {WORDS, "a\xc2\xa0Old old", "1 9 13 0 2", "a Old [UNK]"}, /* or as it is written */
+        {WORDS, "a new NEW", "1 9 12 12 2", "a new new"},         /* an added token found in normalised text, */
+        {WORDS, "a\xc2\xa0Old old", "1 9 13 0 2", "a Old [UNK]"}, /* or in the original text */
         {SCORES("\"unk_id\":0,", ""), "", "", ""},
         {SCORES("\"unk_id\":0,", ""), "abc", "1 4 5", "abc"},
         {SCORES("\"unk_id\":0,", ""), "a bc", "1 2 1 3", "a bc"},
-        {SCORES("\"unk_id\":0,", ""), "abxyc", "1 4 0 5", "ab<unk>c"}, /* two unknown ones are one */
+        {SCORES("\"unk_id\":0,", ""), "abxyc", "1 4 0 5", "ab<unk>c"}, /* adjacent unknown characters become one unknown
+                                                                        * token */
         {SCORES("\"unk_id\":0,", ""), "NaN", "1 6", "NaN"},
         {SCORES("\"unk_id\":0,", "\"byte_fallback\":true,"), "e\xcc\x81", "1 7 8", "<0xC3><0xA9>"}, /* composed */
         {CHARS, "Ab", "1 1", "b b"},
-        {CHARS, "A\xcc\x81 Ac", "1 0 1 0", "b ? b ?"}, /* what a short cluster begins with is all of it */
+        {CHARS, "A\xcc\x81 Ac", "1 0 1 0", "b ? b ?"}, /* the replacement of a short cluster's prefix replaces the cluster */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -238,7 +239,7 @@ static void refused(void **state)
     }
 }
 
-/* A text may have so many tokens, must be UTF-8, and an expression that tries everything ends. */
+/* A limit on the number of tokens, invalid UTF-8, and a regular expression with exponential backtracking, which is stopped. */
 static void limits(void **state)
 {
     static const char evil[] =
@@ -267,7 +268,7 @@ static void limits(void **state)
     free(tokens.id);
 }
 
-/* An expression that goes back over a long run once, as \s*[\r\n]+ does over blanks, ends in time. */
+/* An expression that backtracks once over a long run, as \s*[\r\n]+ over blanks, ends in time. */
 static void long_runs(void **state)
 {
     enum { RUN = 300000 };
@@ -285,8 +286,8 @@ static void long_runs(void **state)
     free(run);
 }
 
-/* What tokenizer.json does not name is known by its text, where the file calls it special; and a text may be taken as it is
- * written. */
+/* Special tokens that tokenizer.json does not name are recognised by their texts if the file calls them special; and a text may
+ * be encoded without special tokens. */
 static void known_marks(void **state)
 {
     bl_tokenizer *tokenizer = read_ok(BYTES);
@@ -300,7 +301,7 @@ static void known_marks(void **state)
     assert_false(bl_tokenizer_is_end(tokenizer, 9));
     assert_int_equal(bl_tokenizer_encode_as(tokenizer, BL_S("hello<|end|>"), (bl_encode_options){0}, 10, &tokens, &err), BL_OK);
     assert_int_equal(tokens.count, 2);
-    assert_int_equal(tokens.id[1], 1); /* of "<|end|>" the vocabulary has an e alone */
+    assert_int_equal(tokens.id[1], 1); /* of "<|end|>" the vocabulary has only an e */
     assert_int_equal(bl_tokenizer_encode(tokenizer, BL_S("<|end|>"), 10, &tokens, &err), BL_OK);
     bl_tokenizer_decode(tokenizer, tokens.id, tokens.count, false, &text);
     assert_string_equal(bl_text_get(&text), "helloe");
@@ -315,7 +316,7 @@ static void known_marks(void **state)
     bl_tokenizer_destroy(tokenizer);
 }
 
-/* Each allocation may fail: what was there is given back, and the error says so. */
+/* Each allocation fails once: all memory is freed, and the error says so. */
 static void no_memory(void **state)
 {
     static const char *const files[] = {META, WORDS, SCORES("\"unk_id\":0,", "\"byte_fallback\":true,")};
@@ -340,7 +341,7 @@ static void no_memory(void **state)
     }
 }
 
-/* Rows of a tensor are cut as the file says, and what stands around a text stays. */
+/* Rows of a tensor are truncated as the file says; the tokens around a text stay. */
 static void rows(void **state)
 {
 #define CUT(direction)                                                                                                           \
@@ -384,7 +385,7 @@ static void rows(void **state)
     bl_text_fini(&out);
 }
 
-/* Marks in a row are put in order, however many there are: not in the square of their number, which would be an hour here. */
+/* Long runs of combining marks are sorted in less than quadratic time, which would be an hour here. */
 static void marks(void **state)
 {
     enum { PAIRS = 400000 };
@@ -406,7 +407,7 @@ static void marks(void **state)
     bl_tokenizer_destroy(tokenizer);
 }
 
-/* ---- GPT-2's own files, and the ids that llama.cpp expects of them */
+/* ---- GPT-2's own files, with llama.cpp's expected ids */
 
 static char *read_data(const char *name, size_t *len)
 {
@@ -430,11 +431,11 @@ static char *read_data(const char *name, size_t *len)
     return data;
 }
 
-/* tokenizer.json, as it is made of a vocabulary and its list of merges. */
+/* Makes a tokenizer.json from a vocabulary and a list of merges. */
 static char *make_file(const char *vocab, const char *merges)
 {
     bl_text out = {0};
-    const char *line = strchr(merges, '\n') + 1; /* the first one is the version */
+    const char *line = strchr(merges, '\n') + 1; /* the first line is the version */
     bl_text_puts(&out,
                  "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
                  "\"model\":{\"type\":\"BPE\",\"merges\":[");

@@ -13,8 +13,8 @@
 
 #include <stdio.h>
 
-#define M    "\xe2\x96\x81" /* a blank of SentencePiece */
-#define G    "\xc4\xa0"     /* a blank of GPT-2 */
+#define M    "\xe2\x96\x81" /* SentencePiece's blank */
+#define G    "\xc4\xa0"     /* GPT-2's blank */
 #define MOST 20
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
@@ -25,7 +25,7 @@ typedef struct token {
     float score;
 } token;
 
-/* What a file says; what is NULL or zero is left out. */
+/* The contents of a file; members that are NULL or zero are omitted. */
 typedef struct vocab_file {
     const char *model, *pre, *name;
     token tokens[MOST];
@@ -83,7 +83,7 @@ static void put_file(bl_text *file, const vocab_file *v)
     bl_text_fini(&body);
 }
 
-/* A tokenizer has nothing of the file, which is gone when it is used. */
+/* A tokenizer does not refer to the file, which is freed before its use. */
 static bl_status make_from(bl_span file, bl_tokenizer **out, bl_err *err)
 {
     bl_arena *arena = bl_arena_create(0);
@@ -115,7 +115,7 @@ static bl_tokenizer *make_ok(const vocab_file *v)
     return tokenizer;
 }
 
-/* ---- the kinds */
+/* ---- kinds of tokenizers */
 
 static const vocab_file bytes = {.model = "gpt2",
                                  .pre = "smollm",
@@ -167,7 +167,7 @@ static const vocab_file gemma = {
     .merges = {M " a", "\n \n"},
     .ids = {{"tokenizer.ggml.bos_token_id", 2}, {"tokenizer.ggml.eos_token_id", 1}, {"tokenizer.ggml.unknown_token_id", 3}},
     .flags = {{"tokenizer.ggml.add_bos_token", 0}}};
-/* Tokens that begin with others. */
+/* Tokens that are prefixes of other tokens. */
 static const vocab_file nested = {.model = "gpt2",
                                   .tokens = {{"<", NORMAL, 0},
                                              {"a", NORMAL, 0},
@@ -250,32 +250,32 @@ static void encodes(void **state)
         const vocab_file *file;
         const char *text;
         bl_encode_options options;
-        const char *ids, *back; /* as tokens; and again as a text, marks shown */
+        const char *ids, *back; /* expected tokens; and the decoded text with special tokens */
     } rows[] = {
         {&bytes, "ab ab", ALL, "4 5", "ab ab"},
-        {&bytes, "ab11\n", ALL, "4 6 6 12", "ab11\n"}, /* digits are words of their own */
+        {&bytes, "ab11\n", ALL, "4 6 6 12", "ab11\n"}, /* digits are separate words */
         {&bytes, "\xc3\xa9", ALL, "9 10", "\xc3\xa9"},
-        {&bytes, "zb", ALL, "2", "b"}, /* what has no token is left out, as there is no unknown one */
+        {&bytes, "zb", ALL, "2", "b"}, /* characters without a token are omitted, since there is no unknown token */
         {&bytes, "a<|im_end|>b", ALL, "1 8 2", "a<|im_end|>b"},
-        {&bytes, "a<mine>b", PLAIN, "1 11 2", "a<mine>b"}, /* this one is part of texts */
-        {&bytes, "a<|im_end|>", PLAIN, "1", "a"},          /* and the characters of that are not in the vocabulary */
+        {&bytes, "a<mine>b", PLAIN, "1 11 2", "a<mine>b"}, /* a user-defined token is part of texts */
+        {&bytes, "a<|im_end|>", PLAIN, "1", "a"},          /* the characters of <|im_end|> are not in the vocabulary */
         {&bytes_whole, "aba", ALL, "0 4", "<s>aba"},
         {&bytes_whole, "baba", ALL, "0 5 5", "<s>baba"},
         {&bytes_whole, "aba<s>", PARSED, "4 0", "aba<s>"},
         {&composed, "e\xcc\x81", ALL, "1 2", "\xc3\xa9"},
         {&gemma, " a\n\na\xc3\xa9z", ALL, "2 6 8 5 9 10 3", "<bos> a\n\na\xc3\xa9<unk>"},
-        {&gemma, "</s>", ALL, "2 3", "<bos><unk>"}, /* here it is a text like any other */
+        {&gemma, "</s>", ALL, "2 3", "<bos><unk>"}, /* in this vocabulary "</s>" is ordinary text */
         {&nested, "<a>b<a>a<ab<a<", PARSED, "3 4 1 8 2 0", "<a>b<a>a<ab<a<"},
         {&nested, "<a>b<ab<ac<c", PLAIN, "4 5 2 5 2 0", "<a>b<ab<a<"},
-        {&sentence, "aba", ALL, "1 8 7", "<s>aba"}, /* "ba" is better than M "a", but that is a way, and then it is joined */
+        {&sentence, "aba", ALL, "1 8 7", "<s>aba"}, /* "ba" scores higher than M "a", and is joined further */
         {&sentence, "ba ", ALL, "1 3 7 3", "<s>ba "},
         {&sentence, "  b", ALL, "1 12 3 5", "<s>  b"},
         {&sentence, "\xc3\xa9x", ALL, "1 3 9 10 0", "<s>\xc3\xa9<unk>"},
         {&sentence, "<s>b", PLAIN, "3 0 5", "<unk>b"},
-        {&sentence, "b<s>b", PARSED, "3 5 1 3 5", "b<s> b"}, /* a blank behind a mark again */
+        {&sentence, "b<s>b", PARSED, "3 5 1 3 5", "b<s> b"}, /* a blank is put after a special token too */
         {&sentence, "b<mine>b", PLAIN, "3 5 11 3 5", "b<mine> b"},
         {&sentence, "", ALL, "1", "<s>"},
-        {&sentence_bare, "a a", ALL, "6 2", "a a</s>"}, /* a token with a blank inside */
+        {&sentence_bare, "a a", ALL, "6 2", "a a</s>"}, /* a token that contains a blank */
         {&sentence_bare, "a<|end|> \n a", PARSED, "4 3 4", "a<|end|>a"},
         {&words, "Na\xc3\xafve,\xe6\xbc\xa2 nb", ALL, "2 4 5 6 7 1 3", "[CLS]naive , \xe6\xbc\xa2[UNK][SEP]"},
         {&words, "[CLS]", PLAIN, "1 1 1", "[UNK][UNK][UNK]"},
@@ -336,7 +336,7 @@ static void marks(void **state)
     bl_tokenizer_destroy(t);
 }
 
-/* ---- what is refused */
+/* ---- invalid files */
 
 static void refused(void **state)
 {
@@ -373,7 +373,7 @@ static void refused(void **state)
     }
 }
 
-/* Tokens without types and scores, and one without a text. */
+/* Tokens without types and scores, and a token without a text. */
 static void sparse(void **state)
 {
     static const vocab_file file = {
@@ -387,7 +387,7 @@ static void sparse(void **state)
     bl_err err = {0};
     (void)state;
     assert_true(bl_span_is(bl_tokenizer_text(t, 0), "[EMPTY_0]"));
-    assert_true(bl_tokenizer_is_special(t, 2)); /* whatever its type is */
+    assert_true(bl_tokenizer_is_special(t, 2)); /* whatever its type */
     assert_int_equal(bl_tokenizer_encode(t, BL_S("a a"), 10, &tokens, &err), BL_OK);
     assert_int_equal(tokens.count, 3);
     assert_int_equal(tokens.id[1], 3);
@@ -395,8 +395,8 @@ static void sparse(void **state)
     bl_tokenizer_destroy(t);
 }
 
-/* Thousands of marks begin alike, as in vocabularies with places for more: a text that nearly has one at each character is none
- * the slower for that. */
+/* Thousands of added tokens with a common prefix, as in vocabularies with reserved tokens: a text with near matches at each
+ * character takes no longer. */
 static void many_marks(void **state)
 {
     enum { MARKS = 4000, TEXT = 300000, MOST_MS = 10000 };
@@ -434,7 +434,7 @@ static void many_marks(void **state)
     bl_text_fini(&text);
 }
 
-/* Each allocation may fail: what was there is given back, and the error says so. */
+/* Each allocation fails once: all memory is freed, and the error says so. */
 static void no_memory(void **state)
 {
     static const vocab_file *const files[] = {&bytes, &gemma, &sentence, &words, &scores};

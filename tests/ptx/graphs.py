@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What kernels are written for: graphs of the sizes at which GPUs are measured, and some odd ones, as entries of one program document."""
+"""Graphs for tests of kernel texts: sizes used in GPU benchmarks, and some odd sizes, as entries of one program document."""
 
 
 def typed(dtype, *shape):
@@ -23,7 +23,7 @@ def linear(dtype, m, n, k):
 
 
 def whole_product(m, n, k):
-    """int8, summed in int32."""
+    """int8 with int32 accumulation."""
     wide = [node("cast", at, name="wide_" + at, dtype="int32") for at in "xw"]
     return entry({"x": typed("int8", m, k), "w": typed("int8", k, n)}, *wide, node("matmul", "wide_x", "wide_w"))
 
@@ -40,7 +40,7 @@ def windows(batch, channels, size, features, kernel):
 
 
 def attention(dtype, batch, heads, length, width):
-    """Forward, and all three gradients."""
+    """Attention forward, and all three gradients."""
     shape = typed(dtype, batch, heads, length, width)
     inputs = {"q": shape, "k": shape, "v": shape}
     forward = node("attention", "q", "k", "v")
@@ -50,7 +50,7 @@ def attention(dtype, batch, heads, length, width):
 
 
 def plain():
-    """Of one operation each, most of them bound by memory."""
+    """Single operations, most of them memory-bound."""
     long = typed("float32", 1 << 26)
     rows = typed("float32", 65536, 1024)
     return {

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The kernels that an NVIDIA GPU would get, without one: written for a description of it (build/try as:h100), and given to clang, whose back end for
-PTX and front end for OpenCL C are those that NVIDIA's driver is made from, then to NVIDIA's own assembler where there is one.
+"""Compile the kernels for an NVIDIA GPU without a GPU, and check their instructions.
 
-BEAMLINE_PTXAS names that, or it is on the path (pip install nvidia-cuda-nvcc-cu12 has it in nvidia/cuda_nvcc/bin).  It wants the language's functions too:
-BEAMLINE_LIBCLC names nvptx64--nvidiacl.bc, or it is Debian's, from build/unpacked.  Run as a script with --keep DIR [PATTERN], texts, PTX and cubins
-stay in DIR, and each kernel gets a line."""
+The kernels are rendered for a description of the GPU (build/try as:h100) and compiled by clang: NVIDIA's driver is based on
+clang's front end for OpenCL C and back end for PTX.  NVIDIA's own assembler then assembles the PTX, if available.
+
+BEAMLINE_PTXAS names the assembler, or it is in PATH (pip install nvidia-cuda-nvcc-cu12 has it in nvidia/cuda_nvcc/bin).  The
+assembler needs the language's builtin functions: BEAMLINE_LIBCLC names nvptx64--nvidiacl.bc, by default Debian's from
+build/unpacked.  As a script with --keep DIR [PATTERN], the test stores texts, PTX and cubins in DIR, and prints a line per
+kernel.
+"""
 import concurrent.futures
 import functools
 import json
@@ -29,9 +33,9 @@ CLANG = shutil.which("clang-14") or shutil.which("clang")
 PTXAS = os.environ.get("BEAMLINE_PTXAS") or shutil.which("ptxas")
 LIBCLC = pathlib.Path(os.environ.get("BEAMLINE_LIBCLC") or TRY.parent / "unpacked" / "libclc-14" / "usr" / "lib" / "clc" / "nvptx64--nvidiacl.bc")
 ARCHITECTURES = ("sm_80", "sm_90")
-GROUP_BYTES = 48 << 10  # of local memory
-REGISTERS = 65536       # of a multiprocessor
-# Without libclc builtins stay calls.  NVIDIA's OpenCL knows the word asm.
+GROUP_BYTES = 48 << 10  # shared memory of a work-group
+REGISTERS = 65536       # registers of a multiprocessor
+# Without libclc, builtin functions remain calls.  NVIDIA's OpenCL has the keyword asm.
 CLANG_WORDS = ["-x", "cl", "-cl-std=CL1.2", "-cl-no-stdinc", "-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp64", "-fgnu-keywords",
                "-ffp-contract=on", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
                "-Xclang", "+ptx71", "-O3", "-Werror", "-Wno-unused-command-line-argument", "-Wno-linker-warnings", "-S", "-"]
@@ -40,7 +44,7 @@ if LIBCLC.exists():
 
 
 def render(name, graph, folder):
-    """[(kernel, moves, text)] of a graph."""
+    """Returns [(kernel, moves, text)] of a graph."""
     path = pathlib.Path(folder) / f"{name}.json"
     path.write_text(json.dumps({"entries": {name: graph}}))
     kernels = texts.rendered(TRY.parent, "as:h100", path)[name]
@@ -50,7 +54,7 @@ def render(name, graph, folder):
 
 
 def compile_text(text, out):
-    """Its PTX; what clang says instead where it refuses."""
+    """Returns the PTX, or clang's error."""
     done = subprocess.run([CLANG, *CLANG_WORDS, "-o", out], input=text, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise AssertionError(done.stderr[:2000])
@@ -58,7 +62,7 @@ def compile_text(text, out):
 
 
 def assemble(ptx, out, architecture):
-    """What ptxas says: {registers, stack, spills, bytes of local memory}."""
+    """Returns ptxas's statistics: {registers, stack, spills, bytes of shared memory}."""
     done = subprocess.run([PTXAS, "-v", "-O3", "-arch", architecture, ptx, "-o", out], capture_output=True, text=True, timeout=300)
     said = done.stdout + done.stderr
     if done.returncode != 0:
@@ -73,7 +77,7 @@ def assemble(ptx, out, architecture):
 
 
 def clang_works():
-    """Does it know OpenCL C, its header and PTX?"""
+    """Whether clang supports OpenCL C, its header and PTX."""
     if CLANG is None or not TRY.exists():
         return False
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +88,7 @@ def clang_works():
 
 
 def all_kernels(folder, only=""):
-    """name -> (kernel, moves, text, PTX, where it lies) of all graphs' kernels."""
+    """Returns name -> (kernel, moves, text, PTX, path) of the kernels of all graphs."""
     def one(item):
         name, graph = item
         made = []
@@ -106,11 +110,11 @@ def all_kernels(folder, only=""):
 @functools.lru_cache(maxsize=None)
 def compiled():
     folder = tempfile.TemporaryDirectory()
-    return folder, all_kernels(folder.name)  # the folder is there as long as the result
+    return folder, all_kernels(folder.name)  # the folder lives as long as the result
 
 
 def accesses(ptx, space):
-    """Widths of an instruction's accesses in bytes, each once."""
+    """Returns the distinct widths of an instruction's accesses in bytes."""
     bits = re.findall(rf"(?:ld|st)\.{space}(?:\.nc)?(?:\.v(\d))?\.[a-z](\d+)", ptx)
     return {int(lanes or 1) * int(size) // 8 for lanes, size in bits}
 
@@ -118,7 +122,7 @@ def accesses(ptx, space):
 @unittest.skipUnless(clang_works(), "no clang that compiles OpenCL C for NVPTX, or no build/try")
 class Kernels(unittest.TestCase):
     def test_all_are_compiled(self):
-        """Without a warning, and nothing is left for a linker but the language's own functions, which clang mangles."""
+        """All kernels compile without warnings; only the builtin functions, which clang mangles, remain undefined."""
         _, kernels = compiled()
         self.assertGreater(len(kernels), 100)
         for name, (kernel, moves, _, ptx, _) in kernels.items():
@@ -128,7 +132,8 @@ class Kernels(unittest.TestCase):
                 self.assertEqual(own, [])
 
     def test_whole_accesses(self):
-        """What goes through memory is read and written whole: 16 bytes at a time by each work-item, 8 of 16 bits, of which PTX has vectors of four."""
+        """Memory-bound kernels use whole vectors: each work-item accesses 16 bytes at a time, or 8 bytes of 16-bit elements,
+        since PTX vectors have at most four elements."""
         _, kernels = compiled()
         for name, width in (("f32_512", 16), ("f32_4096", 16), ("muladd", 16), ("softmax", 16), ("layer_norm", 16), ("bias_rows", 16), ("sum_columns", 16),
                             ("gelu_bf16", 8), ("relu_half", 8), ("softmax_bf16", 8)):
@@ -142,11 +147,12 @@ class Kernels(unittest.TestCase):
 
     @unittest.skipUnless(LIBCLC.exists(), "no libclc, without which builtins stay calls: `. tools/deps.sh && unpack` puts it into build/unpacked")
     def test_matrix_units(self):
-        """Of 16 bits: fragments by ldmatrix from copies that are made 8 bytes at a time, with no conversion in the loop."""
+        """16-bit matrix units: fragments by ldmatrix from shared memory, which is filled by copies of 8 bytes, without
+        conversions in the loop."""
         _, kernels = compiled()
         for name in ("bf16_4096.0", "f16_4096.0", "bf16_linear_4096.0", "f16_linear_4096.0"):
             with self.subTest(kernel=name):
-                loop = "mma.sync".join(kernels[name][3].split("bar.sync", 1)[1].split("mma.sync")[:-1])  # behind the first copies, to the last product
+                loop = "mma.sync".join(kernels[name][3].split("bar.sync", 1)[1].split("mma.sync")[:-1])  # from after the first copies to the last product
                 self.assertTrue(re.search(r"ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16", loop))
                 others = re.findall(r"cvt\.\w*\.?f\d\d\S*|ld\.shared\S*|ld\.global\S*|call\S*", loop)
                 self.assertEqual(set(others), {"ld.global.nc.v4.u16"})
@@ -157,7 +163,7 @@ class Kernels(unittest.TestCase):
 
     @unittest.skipUnless(PTXAS and LIBCLC.exists(), "no ptxas, or no libclc for it: see BEAMLINE_PTXAS")
     def test_assembled(self):
-        """By NVIDIA's assembler: no spills, no stack but that of calls, and registers for the group."""
+        """NVIDIA's assembler reports no spills, no stack except for calls, and few enough registers for the work-group."""
         _, kernels = compiled()
 
         def one(item):
@@ -174,7 +180,7 @@ class Kernels(unittest.TestCase):
 
 
 def show(folder, only):
-    """A line a kernel: registers, local memory, moves."""
+    """Prints a line per kernel: registers, shared memory, moves."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     for name, (_, moves, _, _, path) in all_kernels(folder, only).items():
         used = assemble(path, f"{path}.sm_90", "sm_90") if PTXAS else {}

@@ -7,7 +7,7 @@ enum { ALL = BL_FEATURE_F64 | BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_ST
 
 static const bl_device_info descriptions[] = {
     {
-        /* An x86 processor with AVX2, by PoCL 3.1: an AMD EPYC. */
+        /* An x86 processor with AVX2 in PoCL 3.1: an AMD EPYC. */
         .id = "as:avx2",
         .name = "as x86 with AVX2",
         .driver = "described 1",
@@ -37,8 +37,8 @@ static const bl_device_info descriptions[] = {
         .brief_ns = 20000,
     },
     {
-        /* An x86 processor with AVX-512 and AMX, by PoCL 3.1: an Intel Xeon of the fourth generation.  opencl/cl_units.c has the
-           units. */
+        /* An x86 processor with AVX-512 and AMX in PoCL 3.1: an Intel Xeon of the fourth generation.  opencl/cl_units.c has the
+         * units. */
         .id = "as:amx",
         .name = "as x86 with AVX-512 and AMX",
         .driver = "described 1",
@@ -103,7 +103,7 @@ static const bl_device_info descriptions[] = {
         .host_memory = true,
     },
     {
-        /* An NVIDIA H100 (SXM5) by OpenCL 3.0: the driver's figures, as far as they are known for GPUs of its kind. */
+        /* An NVIDIA H100 (SXM5) with OpenCL 3.0: the driver's figures, as far as known for GPUs of this kind. */
         .id = "as:h100",
         .name = "as NVIDIA H100",
         .driver = "described 1",
@@ -116,7 +116,7 @@ static const bl_device_info descriptions[] = {
         .alignment = 512, /* CL_DEVICE_MEM_BASE_ADDR_ALIGN is 4096 bits */
         .units = 132,
         .registers = 128,
-        .cache_bytes = 32 << 10, /* of a multiprocessor: the driver gives the sum */
+        .cache_bytes = 32 << 10, /* of a multiprocessor; the driver reports the sum */
         .subgroup = 32,
         .converts_half = true,
         .mega_ops = 1000000,
@@ -131,8 +131,8 @@ static const bl_device_info descriptions[] = {
                    {BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, 32, 1, 0}},
     },
     {
-        /* A GPU of AMD's third RDNA generation by Vulkan: the description that RADV of Mesa 22.3 gives for GFX1100 without the
-         * GPU, and the cooperative matrices that later versions add. */
+        /* An AMD GPU of the third RDNA generation with Vulkan: the description of RADV in Mesa 22.3 for GFX1100 without the
+         * GPU, with the cooperative matrices of later versions. */
         .id = "as:gfx1100",
         .name = "as AMD GFX1100",
         .driver = "described 1",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Print program documents for the text golden that no file has, as one JSON object by name: the graphs of tests/opt/forms.c, and
- * products with a weight of each block-quantised type. */
+/* Prints the program documents of the text golden that have no file, as one JSON object by name: the graphs of
+ * tests/opt/forms.c, and products with a weight of each block-quantised type. */
 #include "engine/front/quant.h"
 #include "tests/opt/forms.h"
 
@@ -10,7 +10,7 @@
 
 enum { NAME_CHARACTERS = 48, FEATURES = 1024, WIDTH = 512 };
 
-/* The words of |name|, joined by underscores. */
+/* Prints the words of |name|, joined by underscores. */
 static void print_name(const char *name)
 {
     int n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accesses at a sum that may be negative share a pointer, and that is one of theirs: see engine/render/anchor.h. */
+/* Accesses at a sum that may be negative share one pointer, which is the address of one of them: see engine/render/anchor.h. */
 #include "engine/render/render.h"
 #include "tests/lower/read_linear.h"
 
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* For i below 8: y[i] = x[107 - i] + x[100 - i], read in this order; the second behind a gate if there is one. */
+/* For i below 8: y[i] = x[107 - i] + x[100 - i], read in this order; the second access may be behind a gate. */
 #define HEAD                                                                                                                     \
     "linear back buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n0 buffer float32 arg=0\n"                  \
     "1 buffer float32 arg=1\n2 const int32 8\n3 const int32 -1\n4 const int32 107\n5 const int32 100\n6 const bool 1\n"          \
@@ -26,7 +26,7 @@ static void render(const char *list, bl_text *source)
 
     if (read_linear(arena, list, strlen(list), &linear, &err) != BL_OK)
         fail_msg("%s", err.text);
-    for (uint32_t i = 8; i < 12; i++) /* no text says that arithmetic does not overflow */
+    for (uint32_t i = 8; i < 12; i++) /* the text form has no flag for arithmetic without overflow */
         linear->inst[i].sub = linear->inst[i].op == BL_OP_MUL || linear->inst[i].op == BL_OP_ADD;
     if (bl_render(linear, &info, source, &err) != BL_OK)
         fail_msg("%s", err.text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which accesses lane by lane are calls: those after a long loop, if they are many; none of those within it. */
+/* Lane-wise accesses as function calls: many accesses after a long loop; accesses inside the loop are never calls. */
 #include "engine/render/render.h"
 #include "tests/lower/read_linear.h"
 
@@ -12,8 +12,8 @@
 
 enum { STORES = 6 };
 
-/* y[5 i + l] += x[i], for 16 lanes l, |turns| times over; and STORES columns of z take the sum.  |within|: they do so each time.
- */
+/* y[5 i + l] += x[i] for 16 lanes l, in |turns| iterations; STORES columns of z get the sum, in each iteration if |within|,
+ * else at the end. */
 static void print_kernel(int turns, bool within, bl_text *text)
 {
     int n = 12;
@@ -32,7 +32,8 @@ static void print_kernel(int turns, bool within, bl_text *text)
         bl_text_printf(text, "%d end\n", n);
 }
 
-/* y = STACKS vectors of four numbers of x, 7 apart, behind a loop of |turns|; the last has one that something else wants too. */
+/* y has STACKS vectors of four elements of x with a stride of 7, after a loop of |turns|; the last vector shares an element
+ * with another user. */
 static void print_stacks(int turns, bl_text *text)
 {
     enum { STACKS = 6, LANES = 4 };
@@ -58,7 +59,8 @@ static void print_stacks(int turns, bl_text *text)
     }
 }
 
-/* No text says that arithmetic does not overflow; and what was lowered has no list of operands where there are none. */
+/* The text form has no flag for arithmetic without overflow; lowering sets no operand list for instructions without
+ * operands. */
 static bool mark(bl_linear *linear)
 {
     for (uint32_t i = 0; i < linear->ninst; i++) {
@@ -108,14 +110,14 @@ static void loads_side_by_side_are_a_call(void **state)
 
     (void)state;
     print_stacks(1000, &text);
-    assert_int_equal(count(1, &text, "gather_float4(b"), 5); /* of the sixth one number is wanted by itself */
+    assert_int_equal(count(1, &text, "gather_float4(b"), 5); /* one element of the sixth vector has another user */
     bl_text_fini(&text);
     print_stacks(8, &text);
     assert_int_equal(count(1, &text, "gather_float4(b"), 0);
     bl_text_fini(&text);
 }
 
-/* A constant has no operands to look at. */
+/* A constant has no operands to inspect. */
 static void constants_are_no_loads(void **state)
 {
     bl_text text = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Local memory holds elements, whoever wrote them: what is stored there as a vector is loaded one by one, and the other way
- * round, for every dtype and number of lanes. */
+/* Local memory has elements: a vector store followed by scalar loads, and scalar stores followed by a vector load, for every
+ * dtype and number of lanes. */
 #include "engine/ir/dtype.h"
 #include "engine/ir/stage.h"
 #include "engine/lower/linear.h"
@@ -19,11 +19,11 @@
 
 enum { COUNT = 64, BUFFERS = 3 };
 
-/* y: x by way of a vector in local memory that is read one by one; z: x written there one by one and read as a vector. */
+/* y: x through a vector store to local memory and scalar loads; z: x through scalar stores and a vector load. */
 static void print_kernel(bl_dtype dtype, bool narrow, int lanes, bl_text *text)
 {
     const char *name = bl_dtype_name(dtype), *where = narrow ? "narrow" : "local";
-    int n = 9 + lanes, from = 0; /* 9 and on: the indices of the lanes; 8: the vector's */
+    int n = 9 + lanes, from = 0; /* from 9 on: the indices of the lanes; 8: the index of the vector */
 
     bl_text_printf(text, "linear moved buffers=%s,%s,%s writes=6 scalars=0 local=1,1,1 localbytes=%d\n", name, name, name,
                    2 * (int)bl_local_bytes(dtype, narrow, lanes));
@@ -46,7 +46,7 @@ static void print_kernel(bl_dtype dtype, bool narrow, int lanes, bl_text *text)
     bl_text_printf(text, "%d load %sx%d %%6 %%7\n%d store %sx%d %%4 %%8 %%%d\n", n, name, lanes, n + 1, name, lanes, n);
 }
 
-/* All three hold |values| afterwards. */
+/* All three buffers have |values| afterwards. */
 static bl_status move(bl_arena *arena, bl_device *dev, bl_dtype dtype, bool narrow, int lanes, const char *values,
                       char *got[BUFFERS], bl_err *err)
 {
@@ -106,7 +106,7 @@ static void test_device(void **state)
             continue;
         for (int dtype = 0; dtype < BL_DTYPE_WIRE; dtype++) {
             if (bl_dtype_is_float8((bl_dtype)dtype) || (dtype == BL_F64 && (dev->info.features & BL_FEATURE_F64) == 0))
-                continue; /* no kernel has the former: ir/float8.c */
+                continue; /* kernels do not use the 8-bit floats: ir/float8.c */
             check(dev, (bl_dtype)dtype, false, widths[w]);
             if (dtype == BL_F16 || dtype == BL_BF16)
                 check(dev, (bl_dtype)dtype, true, widths[w]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which loops a GPU's driver is asked to leave as they are: those that it could write out, and better does not. */
+/* Loops that the text asks a GPU's driver not to unroll: those that the driver could unroll at a loss. */
 #include "engine/render/render.h"
 #include "tests/lower/read_linear.h"
 
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* y[i] = x[i] + ... for i below |turns|; each turn computes |values|, |lanes| of each. */
+/* y[i] = x[i] + ... for i below |turns|; each iteration computes |values| values of |lanes| lanes. */
 static bool is_rolled(const bl_device_info *info, int turns, int values, int lanes)
 {
     bl_arena *arena = bl_arena_create(0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/texts.py tells a changed text, a missing one and a new one, and shows how texts differ."""
+"""tools/texts.py reports a changed, a missing and a new text, and prints the differences."""
 import contextlib
 import io
 import pathlib
@@ -27,7 +27,7 @@ class Texts(unittest.TestCase):
         self.folder = pathlib.Path(folder.name) / "written"
 
     def call(self, *words):
-        """(exit status, what was printed) of the tool with a golden of our own."""
+        """Returns (exit status, output) of the tool with a separate golden."""
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
             status = texts.main([*CHOICE, "--golden", str(self.golden), *words])
         return status, out.getvalue()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix units that this machine need not have: a device of OpenCL C says that it has them, and their instructions are emulated,
- * written from the manuals' tables of which register holds which element.  So a kernel's layouts, loads, registers and epilogue
- * run, all but the instruction itself, beside the interpreter's answer.  Where the processor has a unit, plan/conform runs it. */
+/* Matrix units that this machine need not have: an OpenCL device reports the unit, and its instructions are emulated, by the
+ * manuals' tables of fragment layouts.  So the kernel's layouts, loads, registers and epilogue run, all but the instruction
+ * itself, and are compared with the interpreter.  On a processor with the unit, plan/conform runs the instruction. */
 #include "tests/plan/harness.h"
 
 #include <setjmp.h>
@@ -16,14 +16,14 @@
 enum {
     MOST_DEVICES = 16,
     MOST_ENTRIES = 64,
-    ONE_TILE =
-        16000 /* bytes of local memory for the sums of four warps with a tile each, and two turns of their operands, twice */
+    ONE_TILE = 16000 /* bytes of local memory for the sums of four warps with a tile each, and for the operands of two iterations,
+                      * twice */
 };
 
-/* PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k32": element ai of a lane's registers
- * for a is row lane / 4 (+ 8 where i / w is odd), column lane % 4 * w + i % w (+ 4 w where i >= 2 w); bi is row
- * lane % 4 * w + i % w (+ 4 w where i >= w), column lane / 4; ci is row lane / 4 (+ 8 where i >= 2), column lane % 4 * 2 + i % 2.
- * This is the inverse: which lane and register has an element. */
+/* PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k32": element ai of a lane's
+ * registers for a is row lane / 4 (+ 8 where i / w is odd), column lane % 4 * w + i % w (+ 4 w where i >= 2 w); bi is row lane
+ * % 4 * w + i % w (+ 4 w where i >= w), column lane / 4; ci is row lane / 4 (+ 8 where i >= 2), column lane % 4 * 2 + i % 2.
+ * The text below is the inverse: the lane and register of an element. */
 static const char mma[] =
     "#define UNIT_EMULATED\n"
     "#define mma_add(c, a, b) mma_emulated(c, a, b, \\\n"
@@ -40,7 +40,7 @@ static const char mma[] =
     "      d[i] += mma_value(m[(row % 8 * 4 + t) * 6 + ai / EMU_W], ai % EMU_W) *\n"
     "              mma_value(m[(column * 4 + t) * 6 + 4 + bi / EMU_W], bi % EMU_W); } }\n"
     "  return (EMU_C4)(d[0], d[1], d[2], d[3]); }\n"
-    "#if EMU_W == 2\n" /* each lane looks where the others say that rows are */
+    "#if EMU_W == 2\n" /* each lane reads the rows at the addresses of the other lanes */
     "#define mma_load(HOW, AT, p, stride, item) EMU_##HOW(AT, p, stride, item)\n"
     "#define EMU_DOWN(AT, p, s, i, j) (*(const __local uint *)(AT(p, s, 8 * (j) + (i) / 4) + (i) % 4 * 2))\n"
     "#define EMU_ACROSS(AT, p, s, i, j) (AT(p, s, 8 * (j) + (i) % 4 * 2)[(i) / 4] | \\\n"
@@ -74,12 +74,12 @@ static const char dot[] =
     "inline float16 dot_add(float16 c, uint a, uint16 b) { float x = as_float(a << 16), y = as_float(a & 0xffff0000u);\n"
     "  return c + (float16)(y) * as_float16(b & 0xffff0000u) + (float16)(x) * as_float16(b << 16); }\n";
 
-#define WARPS "__local uint unit_memory[6 * 32 * 4];\n" /* registers that the others read */
+#define WARPS "__local uint unit_memory[6 * 32 * 4];\n" /* registers that other lanes read */
 
 static const struct {
-    const char *name, *emulation, *memory; /* |memory|: what it wants declared in the kernel */
+    const char *name, *emulation, *memory; /* |memory|: declarations that the emulation needs in the kernel */
     bl_matrix_unit unit;
-    bool gpu; /* the device says that it is one: several scopes of a group share copies of operands */
+    bool gpu; /* the device reports a GPU: several subgroups of a work-group share copies of operands */
 } units[] = {
     {"mma float16", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1, 0}, false},
     {"mma bfloat16", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1, 0}, false},
@@ -105,8 +105,8 @@ static const struct {
 };
 enum { NUNITS = sizeof units / sizeof units[0] };
 
-/* Few and small, as every kernel is compiled by a real driver: rows and columns with a rest, an operand of each layout, an
- * epilogue. @ is the dtype, # what it is summed in. */
+/* Few and small, since a real driver compiles every kernel: rows and columns with a remainder, an operand of each layout, an
+ * epilogue.  @ is the dtype, # is the dtype of the sum. */
 static const char small[] =
     "{'entries': {'plain': {'inputs': {'x': {'dtype': '@', 'shape': [40, 64]}, 'y': {'dtype': '@', 'shape': [64, 40]}, 'b': "
     "{'dtype': "
@@ -124,10 +124,11 @@ static const char small[] =
 static bl_device *devices[MOST_DEVICES], *opencl;
 static const bl_device_ops *own;
 static bl_device_info own_info;
-static int emulating, emulated, shared; /* which unit; kernels that used it; of those from copies in local memory */
+static int emulating, emulated, shared; /* index of the unit; number of kernels with the unit, and of those with shared-memory
+                                         * copies */
 static harness_result results[MOST_ENTRIES];
 
-/* Tiles for four warps: one operand as it lies, the other transposed. */
+/* Tiles for four warps: one operand in its layout, the other transposed. */
 static const char of_warps[] =
     "{'entries': {'large': {'inputs': {'x': {'dtype': '@', 'shape': [32, 64]}, 'y': {'dtype': '@', 'shape': [64, 24]}, 'b': "
     "{'dtype': '#', 'shape': [24]}}, 'nodes': [{'id': 'xc', 'op': 'cast', 'in': ['x'], 'attrs': {'dtype': '#'}}, {'id': 'yc', "
@@ -137,7 +138,7 @@ static const char of_warps[] =
     "'transpose', 'in': ['y']}, {'id': 'xc', 'op': 'cast', 'in': ['xt'], 'attrs': {'dtype': '#'}}, {'id': 'yc', 'op': 'cast', "
     "'in': ['yt'], 'attrs': {'dtype': '#'}}, {'id': 'm', 'op': 'matmul', 'in': ['xc', 'yc']}], 'outputs': ['m']}}}";
 
-/* A document for a dtype, freed by the caller. */
+/* Makes a document for a dtype, which the caller frees. */
 static char *make_document(const char *document, bl_unit_dtype dtype)
 {
     static const char *const from[] = {
@@ -154,7 +155,7 @@ static char *make_document(const char *document, bl_unit_dtype dtype)
     return bl_text_take(&text);
 }
 
-/* How the emulation names and reads the unit's elements. */
+/* Writes the emulation's names and conversions of the unit's elements. */
 static void define(bl_unit_dtype dtype, bl_text *out)
 {
     static const char *const value[] = {[BL_UNIT_F16] = "ushort h = (ushort)(r >> (16 * i)); return vload_half(0, (half *)&h);",
@@ -166,7 +167,7 @@ static void define(bl_unit_dtype dtype, bl_text *out)
                    whole ? "int" : "float", whole ? 4 : 2, value[dtype]);
 }
 
-/* The driver's own, but for the instruction. */
+/* Calls the driver's own function, with the instruction replaced by the emulation. */
 static bl_status make_kernel(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
 {
     static const char *const marks[] = {"mma_add(", "AMX_ADD(", "dot_add("};
@@ -213,19 +214,20 @@ static void test_unit(void **state)
     }
     ops = *own;
     ops.kernel = make_kernel;
-    ops.compile = NULL; /* would compile the instruction itself, which the processor may lack */
+    ops.compile = NULL; /* the compiler child processes would compile the instruction itself, which the processor may lack */
     ops.is_compiled = NULL;
     opencl->ops = &ops;
     opencl->info = own_info;
     opencl->info.nmatrix = 1;
     opencl->info.matrix[0] = units[emulating].unit;
-    opencl->info.subgroup = units[emulating].unit.scope; /* over 1: a group has as many work-items, which share fragments */
+    opencl->info.subgroup = units[emulating].unit.scope; /* more than 1: a work-group has this many work-items, which share
+                                                          * fragments */
     opencl->info.calls_kernels = opencl->info.subgroup == 1;
     opencl->info.fragments = units[emulating].unit.kind == BL_UNIT_AMX ? 8 : 0;
     if (units[emulating].gpu) {
         opencl->info.serial_groups = false;
         opencl->info.type = BL_DEVICE_GPU;
-        opencl->info.local_bytes = ONE_TILE; /* PoCL takes minutes for the barriers of more */
+        opencl->info.local_bytes = ONE_TILE; /* PoCL takes minutes for the barriers of larger sizes */
     }
     text = make_document(units[emulating].gpu ? of_warps : small, units[emulating].unit.dtype);
     n = text == NULL ? 0 : harness_run(opencl, text, &options, MOST_ENTRIES, results);

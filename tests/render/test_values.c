@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device computes for every scalar op, dtype and number of lanes on odd values, beside bl_eval.  One kernel holds all ops
- * of a dtype; each has an output buffer of its own. */
+/* The results of a device for every scalar op, dtype and number of lanes on special values, compared with bl_eval.  One kernel
+ * has all ops of a dtype; each op has its own output buffer. */
 #include "engine/ir/eval.h"
 #include "engine/lower/linear.h"
 #include "tests/device/run_kernel.h"
@@ -31,8 +31,9 @@ typedef struct bench {
     bl_arena *arena;
     bl_dtype dtype;
     int lanes;
-    bool tame;    /* whole operands not negative, the second positive and below the width: bl_inst.sub may say so */
-    size_t count; /* of values in each buffer: a multiple of the lanes */
+    bool tame;    /* integer operands are not negative, and the second is positive and below the width, so that bl_inst.sub may
+                   * say so */
+    size_t count; /* number of values in each buffer, a multiple of the lanes */
     bl_scalar *in[FIRST_OUTPUT]; /* x, y, z, and a bool */
     int noutputs;
     output outputs[MOST_OUTPUTS];
@@ -40,7 +41,7 @@ typedef struct bench {
     int wrong;
 } bench;
 
-/* ---- odd values */
+/* ---- special values */
 
 static int float_edges(bl_dtype dtype, bl_scalar *out)
 {
@@ -121,7 +122,7 @@ static void add_output(bench *b, bl_op op, bl_dtype dtype)
     b->outputs[b->noutputs++] = (output){op, dtype};
 }
 
-/* Does the op take such operands? */
+/* Whether the op accepts operands of this dtype. */
 static bool takes(bl_op op, bl_dtype dtype)
 {
     unsigned flags = bl_op_flags(op);
@@ -132,7 +133,7 @@ static bool takes(bl_op op, bl_dtype dtype)
     if ((flags & BL_OPF_INT) != 0)
         return !is_float && (!is_bool || (flags & BL_OPF_BOOL) != 0);
     if (op == BL_OP_FMA)
-        return dtype == BL_F32 || dtype == BL_F64; /* all that linearize makes */
+        return dtype == BL_F32 || dtype == BL_F64; /* the only dtypes that linearize makes */
     if (op == BL_OP_NOT)
         return !is_float;
     return !is_bool || (op != BL_OP_NEG && op != BL_OP_SUB);
@@ -213,7 +214,7 @@ static void print_kernel(const bench *b, bl_text *text)
     }
 }
 
-/* ---- running it */
+/* ---- execution */
 
 static bl_status run_bench(bench *b, bl_err *err)
 {
@@ -228,7 +229,7 @@ static bl_status run_bench(bench *b, bl_err *err)
         bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE)
             inst->sub = b->lanes > 1;
-        if (inst->op == BL_OP_STORE && b->tame) /* either way, what is there afterwards is the same */
+        if (inst->op == BL_OP_STORE && b->tame) /* both forms store the same values */
             inst->arg = BL_STORE_STREAMS;
         if (b->tame && i > 2 && bl_op_get_class((bl_op)inst->op) == BL_CLASS_ALU)
             inst->sub = 1;
@@ -256,10 +257,9 @@ static bl_status run_bench(bench *b, bl_err *err)
     return st;
 }
 
-/* ---- comparing */
+/* ---- comparison */
 
-/* How many units in the last place a result may be off; the standards' own bounds for GLSL (Vulkan, "Precision and Operation").
- */
+/* The allowed error in units in the last place; for GLSL the bounds of the standard (Vulkan, "Precision and Operation"). */
 static double allowed_ulps(const bench *b, bl_op op, const bl_scalar *x, bl_dtype dtype)
 {
     bool glsl = b->dev->info.dialect == BL_DIALECT_GLSL;
@@ -281,7 +281,7 @@ static double allowed_ulps(const bench *b, bl_op op, const bl_scalar *x, bl_dtyp
     }
 }
 
-/* The distance of neighbouring numbers at |value|. */
+/* The distance of adjacent numbers at |value|. */
 static double ulp(bl_dtype dtype, double value)
 {
     static const struct {
@@ -301,7 +301,7 @@ static bool is_subnormal(bl_dtype dtype, bl_scalar x)
     return bl_dtype_is_float(dtype) && x.f != 0 && fabs(x.f) < (dtype == BL_F64 ? DBL_MIN : FLT_MIN);
 }
 
-/* Where GLSL lets a driver do as it likes: subnormal floats, and sin's error is absolute. */
+/* Whether GLSL leaves the result to the driver: for subnormal floats, and for sin, whose error bound is absolute. */
 static bool is_free(const bench *b, const output *o, const bl_scalar *x, bl_scalar want, bl_scalar got)
 {
     bool computes = o->op != BL_OP_BITCAST && o->op != BL_OP_WHERE;
@@ -314,7 +314,7 @@ static bool is_free(const bench *b, const output *o, const bl_scalar *x, bl_scal
     }
     if (computes && is_subnormal(o->dtype, want))
         return true;
-    if (o->op == BL_OP_FMA) { /* may be two roundings */
+    if (o->op == BL_OP_FMA) { /* may round twice */
         double two = b->dtype == BL_F32 ? (double)((float)(x[0].f * x[1].f) + (float)x[2].f) : x[0].f * x[1].f + x[2].f;
         return got.f == two || (isnan(two) && isnan(got.f)) || isinf(want.f) || isinf(two) || isnan(two);
     }
@@ -335,7 +335,7 @@ static bl_scalar expected(const bench *b, const output *o, const bl_scalar *x)
 static bool agrees(const bench *b, const output *o, const bl_scalar *x, bl_scalar want, bl_scalar got)
 {
     if (o->op == BL_OP_BITCAST && bl_dtype_is_float(b->dtype) && isnan(x[0].f))
-        return true; /* the bits of a NaN are nobody's promise */
+        return true; /* the bits of a NaN are unspecified */
     if (!bl_dtype_is_float(o->dtype))
         return want.u == got.u;
     if (isnan(want.f) && isnan(got.f))
@@ -427,7 +427,7 @@ static int check_all(bl_device *dev)
             continue;
         for (int dtype = 0; dtype < BL_DTYPE_WIRE; dtype++) {
             if (bl_dtype_is_float8((bl_dtype)dtype))
-                continue; /* no kernel has them: ir/float8.c */
+                continue; /* kernels do not use them: ir/float8.c */
             wrong += check(dev, (bl_dtype)dtype, widths[w], false, false);
             wrong += check(dev, (bl_dtype)dtype, widths[w], true, false);
             if (bl_dtype_is_int((bl_dtype)dtype) && widths[w] < 16)
@@ -442,7 +442,7 @@ static void test_device(void **state)
     bl_device *dev = *state;
     int wrong = check_all(dev);
 
-    if (dev->info.dialect == BL_DIALECT_GLSL && dev->info.serial_groups) { /* a GPU's text says some things otherwise */
+    if (dev->info.dialect == BL_DIALECT_GLSL && dev->info.serial_groups) { /* the text for a GPU differs in some parts */
         dev->info.serial_groups = false;
         wrong += check_all(dev);
         dev->info.serial_groups = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of the scheduler grows linearly with the length of a recurrence, and so does the work of the kernels that it makes.
- * Both are counted, not timed: nodes that scheduling made, and iterations of reductions. */
+/* The work of the scheduler, and the work of its kernels, grow linearly with the length of a recurrence.  The test counts nodes
+ * made by scheduling and iterations of reductions; it measures no time. */
 #include "engine/base/text.h"
 #include "engine/ir/free.h"
 #include "tests/plan/graphs.h"
@@ -15,7 +15,7 @@ typedef struct recurrence {
     const char *name;
     int hidden;
     bool gradient;
-    /* Step |t|: from h<t> (and c<t>) to h<t + 1> (and c<t + 1>). */
+    /* Writes step |t|: from h<t> (and c<t>) to h<t + 1> (and c<t + 1>). */
     void (*put_step)(bl_text *text, int t, uint32_t *random);
     int gates; /* rows of the weights, in units of |hidden| */
 } recurrence;
@@ -46,7 +46,7 @@ static void put_rnn(bl_text *text, int t, uint32_t *random)
     bl_text_printf(text, "{'id': 'h%d', 'op': 'tanh', 'in': ['s%d']}, ", t + 1, t);
 }
 
-/* A small product, a reduction or elementwise ops of the last value and of one of the three before it. */
+/* A small product, a reduction or elementwise ops of the last value and of one of the three values before. */
 static void put_random(bl_text *text, int t, uint32_t *random)
 {
     uint32_t drawn = *random = *random * 1664525 + 1013904223;
@@ -92,9 +92,9 @@ static void put_document(const recurrence *r, int steps, uint32_t seed, bl_text 
     bl_text_printf(text, "], 'outputs': ['loss'%s]}", r->gradient ? ", 'dh', 'dw'" : "");
 }
 
-/* ---- what is counted */
+/* ---- counting */
 
-/* Iterations of the reductions of a nest: a reduction within another one runs in all loops of that one. */
+/* Returns the iterations of the reductions of a nest; a nested reduction runs in all loops of the outer one. */
 static int64_t count_iterations(bl_ir *ir, const bl_nest *nest)
 {
     bl_nodes below = bl_reach(ir, 1, &nest->sink, false);
@@ -149,11 +149,11 @@ static tally schedule(const recurrence *r, int steps, uint32_t seed)
 }
 
 enum {
-    NODES_A_STEP = 6000,     /* an LSTM's step and its gradient take 3500 */
-    SPARE_ITERATIONS = 45000 /* short chains are one kernel: so much a chain may compute again for it */
+    NODES_A_STEP = 6000,     /* a step of an LSTM with its gradient takes 3500 */
+    SPARE_ITERATIONS = 45000 /* short chains are one kernel, for which a chain may recompute this much */
 };
 
-/* Forward, and to both factors of each product. */
+/* The work forward, and for the gradients to both factors of each product. */
 static int64_t most_iterations(const recurrence *r, int steps)
 {
     int64_t products = (int64_t)BATCH * r->gates * r->hidden * (INPUT + r->hidden);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How many kernels graphs become: the table that fails when fusion gets worse, and when it gets better, so that it is kept. */
+/* The number of kernels of graphs.  The table fails if fusion becomes worse, and also if it improves, so that the improvement
+ * is recorded. */
 #include "tests/plan/graphs.h"
 
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 typedef struct row {
     const char *name;
     int kernels, helpers;
-    const char *document; /* or, where it begins with a letter, the name of a file in tests/cases */
+    const char *document; /* or, if it begins with a letter, the name of a file in tests/cases */
 } row;
 
 /* clang-format off */
@@ -96,7 +97,8 @@ static char *read_case(const char *name)
     return text;
 }
 
-/* Schedule |text| and count; false, with the nests on stderr, where that is not what the table says. */
+/* Schedules |text| and counts its kernels; if the count differs from the table, prints the nests to stderr and returns
+ * false. */
 static bool has_kernels(const char *name, const char *text, bool groups, int want_kernels, int want_helpers)
 {
     int kernels = 0, helpers = 0;
@@ -137,7 +139,7 @@ static void test_kernels(void **state)
         2, n, d) "}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {" attrs "}}, "                    \
                  "{'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['y', 'q', 'k', 'v', 'w'], 'attrs': {'cotangent': true}}], "
 
-/* Where groups have work-items: what is one kernel there too, and what is none of the kind or too wide for a group. */
+/* For devices with work-groups: graphs that are one kernel, and graphs that do not qualify or are too wide for a work-group. */
 static const row group_rows[] = {
     {"attention", 1, 0, ATTEND(128, 32, "") "'outputs': ['y']}"},
     {"attention, causal", 1, 0, ATTEND(97, 9, "'causal': true") "'outputs': ['y']}"},
@@ -184,7 +186,7 @@ static void test_groups(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* A step of an optimiser over all parameters of the CNN is done by the kernels of their gradients: at most two more would do. */
+/* An optimiser step over all parameters of the CNN is fused into the kernels of their gradients: at most two more kernels. */
 static void test_optimisers(void **state)
 {
     static const char before[] = "{\"id\": [\"w1n\"", updates[] = "\"updates\":";
@@ -219,7 +221,7 @@ static void test_optimisers(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* What a relu gives gets a buffer, not what it takes: no product behind it, forward or backward, compares its operands. */
+/* The result of a relu is materialized, not its operand: later products, forward and backward, do not repeat the comparison. */
 static void test_relu(void **state)
 {
     static const char document[] = "{'inputs': {'x': " F32(4, 1, 12, 12) ", 'u': " F32(8, 1, 3, 3) ", 'v': " F32(
@@ -254,8 +256,8 @@ static void test_relu(void **state)
     assert_in_range(products, 4, 6);
 }
 
-/* The activation between two layers is a phase where the first product is computed; the gradient of the second weight finds that
- * product in a buffer, and computes what it reads of the activation in place: no nest has a stage. */
+/* The activation between two layers is a phase of the nest that computes the first product.  The gradient of the second weight
+ * reads that product from a buffer and recomputes the activation in place: no nest has a stage. */
 static void test_cheap_is_no_stage(void **state)
 {
     static const char document[] =
@@ -281,8 +283,8 @@ static void test_cheap_is_no_stage(void **state)
     test_graph_close(&g);
 }
 
-/* The weights of a large feed-forward block would be read again for each row of its hidden values: these get a buffer, and
- * products of all rows read the weights once.  A small block has its hidden values in local memory. */
+/* The weights of a large feed-forward block would be read again for each row of its hidden values, so the hidden values are
+ * materialized, and products of all rows read the weights once.  A small block keeps its hidden values in local memory. */
 static void test_large_is_no_stage(void **state)
 {
     static const struct {
@@ -325,13 +327,13 @@ static void test_large_is_no_stage(void **state)
            "{'id': 'b', 'op': 'relu', 'in': ['q']}, {'id': 'c', 'op': 'cat', 'in': ['a', 'b'], 'attrs': {'axis': 1}}" more       \
            "], 'outputs': [" outputs "]}"
 
-/* Which place nest |k| writes first. */
+/* The parameter that nest |k| writes first. */
 static int written(const bl_schedule *schedule, int k)
 {
     return schedule->nests[k].param[schedule->nests[k].sink->src[0]->src[0]->arg];
 }
 
-/* The parts of a concatenation are stored where they stand in it; one that somebody else reads is copied. */
+/* The parts of a concatenation are stored directly at their positions; a part with another reader is copied. */
 static void test_parts_in_place(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory planner: no two that live at once overlap, and those that do not share. */
+/* The memory planner: temporaries with overlapping lifetimes do not overlap, and others share memory. */
 #include "engine/sched/memory.h"
 #include "tests/plan/graphs.h"
 
@@ -18,7 +18,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-/* The bytes that are needed at the busiest moment: no plan takes less. */
+/* Returns the largest number of simultaneously live bytes, a lower bound of all plans. */
 static size_t busiest(int n, const bl_lifetime *lives)
 {
     size_t most = 0;
@@ -72,7 +72,7 @@ static void test_random(void **state)
 
 static void test_reuse(void **state)
 {
-    /* a chain: each is written while the one before is read */
+    /* a chain: each is written while the previous one is read */
     bl_lifetime lives[8];
     bl_arena *arena = bl_arena_create(0);
     (void)state;
@@ -86,7 +86,7 @@ static void test_reuse(void **state)
     bl_arena_destroy(arena);
 }
 
-/* The nests that each temporary is needed in. */
+/* Computes the lifetime of each temporary, in nests. */
 static void live(const bl_schedule *schedule, bl_lifetime *lives)
 {
     for (int i = 0; i < schedule->nplaces; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums of which only every so many a turn counts: that their loops take no other turns. */
+/* Sums in which only every n-th iteration contributes: their loops skip the other iterations. */
 #include "engine/ir/rewrite.h"
 #include "tests/plan/graphs.h"
 
@@ -18,7 +18,7 @@
 
 typedef struct row {
     const char *name;
-    int64_t turns; /* of all loops of the first nest's sums */
+    int64_t turns; /* iterations of all loops of the first nest's sums */
     const char *document;
 } row;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* check_moves [DEVICE] [COUNT] [FIRST] [FOLDER]: that no list of moves which a search may try changes what a kernel computes.
+/* check_moves [DEVICE] [COUNT] [FIRST] [FOLDER]: checks that no move list of a search changes the results of a kernel.
  *
- * Pairs of a kernel and a list of moves are drawn: from the nests of the documents in FOLDER (tests/cases), by random walks in
- * the space of the search (engine/search/space.c).  Each is compiled for DEVICE ("interp", "opencl" or "vulkan") and compared
- * with the nest without any moves, which is run once for all its pairs.  Lists that the compiler takes and then makes something
- * of that is against its own rules are as wrong as those that compute something else.
+ * Pairs of a kernel and a move list are drawn from the nests of the documents in FOLDER (tests/cases), by random walks in the
+ * search space (engine/search/space.c).  Each pair is compiled for DEVICE ("interp", "opencl" or "vulkan") and compared with
+ * the nest without moves, which runs once for all its pairs.  A list that the compiler accepts and then compiles to invalid
+ * code is as wrong as a list with other results.
  *
- * Pair number i is the same in every run, so that a run can go on where another one stopped, or processes share the numbers.  The
- * last line says how many pairs there were, how many moves of each kind, and results of which dtypes. */
+ * Pair number i is the same in every run, so that a run can be resumed, or processes can share the numbers.  The last line has
+ * the number of pairs, of moves of each kind, and of results of each dtype. */
 #include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
 #include "engine/sched/region.h"
@@ -22,12 +22,13 @@
 #include <string.h>
 
 enum {
-    A_DRAW = 15, /* pairs of one nest, compiled together */
+    A_DRAW = 15, /* pairs of one nest, which are compiled together */
     MOST_FILES = 64,
     LONGEST_WALK = 7,
-    TRIES = 12, /* walks that may end nowhere */
+    TRIES = 12, /* walks that may end without a candidate */
     MOST_BYTES = 1 << 26,
-    MOST_TURNS_INTERP = 1 << 20, /* of a nest's innermost loops: the interpreter does 15 lists of the longest in seconds */
+    MOST_TURNS_INTERP = 1 << 20, /* iterations of a nest's innermost loops: the interpreter runs 15 lists of the longest nests
+                                  * in seconds */
     MOST_TURNS_DRIVER = 1 << 22
 };
 
@@ -38,7 +39,7 @@ typedef struct checker {
     char file[MOST_FILES][1024];
     long checked, refused, wrong;
     long used[BL_MOVE_KINDS], dtypes[BL_TRIAL_F64 + 1];
-    long folds; /* of BL_MOVE_LOCAL, those on a reduction: the work-items of a group share a sum */
+    long folds; /* BL_MOVE_LOCAL on a reduction: the work-items of a group share a sum */
 } checker;
 
 static uint64_t next_random(uint64_t *state)
@@ -47,7 +48,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 11;
 }
 
-/* ---- what there is to draw from */
+/* ---- the nests */
 
 static int by_name(const void *a, const void *b)
 {
@@ -95,7 +96,7 @@ static void close_graph(opened *o)
     bl_arena_destroy(o->arena);
 }
 
-/* As the compiler does for such a device. */
+/* Schedules as the compiler does for the target. */
 static bl_status schedule(opened *o, const bl_wire_graph *wire, const bl_target *target, bl_err *err)
 {
     bl_front_options front = {.program = true, .max_bytes = MOST_BYTES};
@@ -129,7 +130,7 @@ static bl_status schedule(opened *o, const bl_wire_graph *wire, const bl_target 
     return bl_schedule_in_place(g->ir, o->schedule, n, state, in_place, err);
 }
 
-/* One of the document's entries. */
+/* Opens one of the document's entries. */
 static bl_status open_graph(opened *o, char *text, const bl_target *target, uint64_t *seed, bl_err *err)
 {
     bl_json_limits json_limits = {0};
@@ -151,7 +152,7 @@ static bl_status open_graph(opened *o, char *text, const bl_target *target, uint
 
 /* ---- pairs */
 
-/* Turns of its innermost loops, all together. */
+/* Returns the iterations of the innermost loops together. */
 static int64_t iterations(const subject *s)
 {
     bl_ir *ir = bl_ir_create(0);
@@ -179,8 +180,8 @@ static int count_kind(const steps *list, bl_move_kind kind)
     return n;
 }
 
-/* Of |n| lists one change away from |from|, those with a copy to local memory more, with work-items that may share one, with a
- * sum in parts or in blocks, or with a matrix unit, are few: now and then they are all there is. */
+/* Of |n| lists one change away from |from|, few add a shared-memory copy, work-items that could share a copy, a split or
+ * blocked sum, or a matrix unit: occasionally keeps only these. */
 static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 {
     static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL,  BL_MOVE_SHARE,  BL_MOVE_LOCAL, BL_MOVE_SPLIT,
@@ -196,7 +197,7 @@ static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
     return kept > 0 ? kept : n;
 }
 
-/* The candidate, or NULL; that the compiler breaks its own rules is no excuse. */
+/* Makes the candidate, or returns NULL; BL_EBUG of the compiler is a failure of the test. */
 static candidate *make(checker *c, const subject *s, const steps *what, const bl_target *target)
 {
     bl_err err = {0};
@@ -212,7 +213,7 @@ static candidate *make(checker *c, const subject *s, const steps *what, const bl
     return made;
 }
 
-/* A walk of some steps from the nest without moves, or from the heuristic's choice. */
+/* A random walk from the nest without moves, or from the heuristic's choice. */
 static candidate *walk(checker *c, const subject *s, const bl_target *target, uint64_t *seed)
 {
     steps *all = calloc(MOST_VARIANTS, sizeof *all), at = {0};
@@ -239,7 +240,7 @@ static candidate *walk(checker *c, const subject *s, const bl_target *target, ui
     return found;
 }
 
-/* The coarsest dtype of its results. */
+/* The dtype with the lowest precision among the results. */
 static bl_trial_fill result_dtype(const subject *s)
 {
     static const int coarse[] = {
@@ -302,8 +303,8 @@ static void compare(checker *c, const char *where, const subject *s, candidate *
         judge(c, where, s, tried[i], &trial[i], number + i - 1);
 }
 
-/* Each device plays the GPU now and then, which has the most moves: drivers of CPUs run groups of work-items too, slowly.  The
- * interpreter plays both families. */
+/* Occasionally treats a device as a GPU, which has the most moves: drivers of CPUs run work-groups too, slowly.  The
+ * interpreter imitates both kinds. */
 static void as_another(const checker *c, bl_target *target, uint64_t *seed)
 {
     bool groups = next_random(seed) % 3 != 0;
@@ -312,7 +313,7 @@ static void as_another(const checker *c, bl_target *target, uint64_t *seed)
         return;
     target->groups = groups ? BL_GROUP_PARALLEL : BL_GROUP_OF_ONE;
     target->cache_bytes = 512 << 10;
-    target->last_cache_bytes = 1 << 14; /* larger results go past it */
+    target->last_cache_bytes = 1 << 14; /* larger results exceed the cache */
     target->vector_bits = groups ? 128 : 512;
     target->registers = 32;
     target->subgroup = groups ? 8 : 1;
@@ -326,7 +327,7 @@ static void as_another(const checker *c, bl_target *target, uint64_t *seed)
     target->precision = c->interp && next_random(seed) % 2 == 0 ? BL_PRECISION_HIGH : BL_PRECISION_HIGHEST;
 }
 
-/* Sizes of named dimensions, the least and the largest often: a move that parts them must do for all. */
+/* Draws sizes of named dimensions, often the least and the largest, since a move that splits them must work for all sizes. */
 static void draw_sizes(subject *s, uint64_t *seed)
 {
     for (size_t i = 0; i < s->nodes.count; i++) {
@@ -337,7 +338,7 @@ static void draw_sizes(subject *s, uint64_t *seed)
     }
 }
 
-/* Pairs |number| and on, |n| of them, of one nest. */
+/* Checks |n| pairs of one nest, from number |number| on. */
 static void check_nest(checker *c, const char *where, opened *o, const bl_target *target, long number, int n, uint64_t *seed)
 {
     test_graph graph = {.graph = o->graph};
@@ -406,7 +407,7 @@ static bl_device *open_device(const char *name)
     return NULL;
 }
 
-/* One line, which tests/run.py adds up. */
+/* Prints one line, which tests/run.py adds up. */
 static void report(const checker *c, const char *device, long first)
 {
     static const char *const dtypes[] = {[BL_TRIAL_INTEGERS] = "integers",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The search with a clock of its own: what a candidate takes is a function of its instructions, so that what must be found is
+/* The search with a simulated clock: the time of a candidate is a function of its instructions, so that the best candidate is
  * known.  Then once with the interpreter's clock, on real kernels. */
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
@@ -24,7 +24,7 @@ static const char matmul[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [96
 static const bl_target cpu = {
     .units = 2, .vector_bits = 512, .registers = 32, .cache_bytes = 1 << 20, .subgroup = 1, .max_local = 1, .max_params = 32};
 
-/* The interpreter, and the one nest of |document| on it. */
+/* The interpreter, and the single nest of |document|. */
 typedef struct bench {
     bl_device *dev;
     test_graph graph;
@@ -58,10 +58,10 @@ static void close_bench(bench *b)
 typedef struct fake {
     uint64_t (*cost)(const bl_trial *trial);
     int batches, trials, most_in_a_batch;
-    bl_status fail;      /* of the next batch */
-    bool wrong;          /* whatever is faster than the first computes something else */
+    bl_status fail;      /* status of the next batch */
+    bool wrong;          /* all candidates that are faster than the first compute wrong results */
     atomic_bool *cancel; /* set after the first batch */
-    uint64_t best;       /* of all that were right */
+    uint64_t best;       /* least time of all correct candidates */
 } fake;
 
 static bl_status fake_time(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
@@ -99,7 +99,7 @@ static int count_tiles(const bl_trial *trial)
     return n;
 }
 
-/* The heuristic has 24 accumulators here, six rows of four vectors: best is 5, which takes two changes. */
+/* The heuristic has 24 accumulators here, six rows of four vectors: the optimum is 5, which takes two changes. */
 static uint64_t prefers_five(const bl_trial *trial)
 {
     int off = abs(count_tiles(trial) - 5);
@@ -112,7 +112,7 @@ static uint64_t all_the_same(const bl_trial *trial)
     return 50000;
 }
 
-/* As if the machine were slower by the batch, for all alike. */
+/* As if the machine became slower with each batch, for all candidates alike. */
 static uint64_t prefers_none(const bl_trial *trial)
 {
     static uint64_t slower;
@@ -127,7 +127,7 @@ static bl_status search_with(bench *b, fake *f, int width, bl_search_report *rep
     return bl_search_run(&b->nest, &options, report, err);
 }
 
-/* What a list of moves costs by the same clock. */
+/* The cost of a move list by the same clock. */
 static uint64_t cost_of(bench *b, const bl_search_report *report, uint64_t (*cost)(const bl_trial *trial))
 {
     subject s;
@@ -173,7 +173,7 @@ static void test_finds_the_best(void **state)
     close_bench(&b);
 }
 
-/* Nothing is better: the heuristic's moves are what comes out, and it does not take long. */
+/* If nothing is better, the search quickly returns the heuristic's moves. */
 static void test_keeps_the_first(void **state)
 {
     static uint64_t (*const costs[])(const bl_trial *trial) = {all_the_same, prefers_none};
@@ -197,7 +197,7 @@ static void test_keeps_the_first(void **state)
     close_bench(&b);
 }
 
-/* What is faster and wrong is no find. */
+/* A faster candidate with wrong results is rejected. */
 static void test_refuses_the_wrong(void **state)
 {
     bench b;
@@ -235,10 +235,10 @@ static void test_ends_early(void **state)
     close_bench(&b);
 }
 
-/* A clock that is slow for all but the heuristic's choice, and looks at the halt as those do that wait for a device. */
+/* A clock that is slow for all candidates but the heuristic's choice, and checks the halt as waits for a device do. */
 typedef struct slow {
     int alone, together;
-    double most_seconds; /* that a launch of a batch might take */
+    double most_seconds; /* longest time of a launch in a batch */
 } slow;
 
 static bl_status slow_time(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
@@ -267,7 +267,7 @@ static bl_status slow_time(void *arg, bl_device *dev, bl_trials *trials, bl_err 
     return BL_OK;
 }
 
-/* A batch that takes longer than the time that is left is given up, and none begins after it. */
+/* A batch that exceeds the remaining time is cancelled, and no batch begins after it. */
 static void test_ends_in_time(void **state)
 {
     static const double seconds[] = {0, 1};
@@ -291,7 +291,7 @@ static void test_ends_in_time(void **state)
     close_bench(&b);
 }
 
-/* A device with less memory than two sets of the buffers is not searched. */
+/* On a device with less memory than two sets of the buffers there is no search. */
 static void test_too_large(void **state)
 {
     bench b;
@@ -309,7 +309,7 @@ static void test_too_large(void **state)
     close_bench(&b);
 }
 
-/* Each move of the heuristic's, by what it splits, and back. */
+/* Undoes each move of the heuristic separately, by the axis that it splits, and restores it. */
 static void test_steps(void **state)
 {
     bench b;
@@ -326,7 +326,7 @@ static void test_steps(void **state)
     assert_int_equal(first->nmoves, again->nmoves);
     assert_memory_equal(first->moves, again->moves, (size_t)first->nmoves * sizeof *first->moves);
     assert_int_equal(first->hash, again->hash);
-    for (int i = 0; i < first->steps.n; i++) { /* one less: the others still split what they did */
+    for (int i = 0; i < first->steps.n; i++) { /* one move less: the others still split the same axes */
         steps less = first->steps;
         memmove(&less.at[i], &less.at[i + 1], (size_t)(less.n - 1 - i) * sizeof less.at[0]);
         less.n--;
@@ -341,7 +341,7 @@ static void test_steps(void **state)
     close_bench(&b);
 }
 
-/* Each allocation may fail: the search ends with that, or does without a candidate, and loses nothing. */
+/* Each allocation may fail: the search ends with this error, or continues without a candidate, and leaks nothing. */
 static void test_faults(void **state)
 {
     static const char exp_of[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [60, 70]}}, 'nodes': [{'id': 'y', 'op': 'exp', "
@@ -373,7 +373,7 @@ static bl_status time_here(void *arg, bl_device *dev, bl_trials *trials, bl_err 
     return bl_trials_run(dev, trials, err);
 }
 
-/* With real kernels every candidate computes the same. */
+/* With real kernels every candidate computes the same results. */
 static void test_on_the_interpreter(void **state)
 {
     bench b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel database: what is kept and found again, and what becomes of a file that is damaged, another's, or says nonsense. */
+/* The kernel database: stored and found records, and damaged, foreign and inconsistent files. */
 #include "engine/search/kernel_store.h"
 #include "engine/search/tuner.h"
 #include "tests/search/subjects.h"
@@ -100,7 +100,7 @@ static void test_kept(void **state)
     kernels = open_kernels(b.path);
     assert_false(finds(kernels, &device, &b, &out));
     bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
-    beside = open_kernels(b.path); /* another server, at the same time */
+    beside = open_kernels(b.path); /* another server at the same time */
     for (int i = 0; i < 2; i++) {
         bl_kernels *k = i == 0 ? kernels : beside;
         assert_true(finds(k, &device, &b, &out));
@@ -114,7 +114,7 @@ static void test_kept(void **state)
         assert_int_equal(rows_of(k, NULL), 1);
         assert_int_equal(rows_of(k, "0123456789abcdef"), 0);
     }
-    record = record_of("", 4); /* no moves at all is a choice too */
+    record = record_of("", 4); /* no moves are a valid choice too */
     bl_kernels_store(beside, &device, b.ir, b.sink, "r_6_40", &record);
     assert_true(finds(beside, &device, &b, &out));
     assert_int_equal(out.nmoves, 0);
@@ -125,7 +125,7 @@ static void test_kept(void **state)
     close_bench(&other);
 }
 
-/* What a server asked for before another one found it, or somebody imported it, is known to it afterwards. */
+/* A server that looked up a kernel before another server found it, or before an import, finds it afterwards. */
 static void test_found_by_others(void **state)
 {
     bench b, other;
@@ -137,7 +137,7 @@ static void test_found_by_others(void **state)
     open_bench(&other, SUM(7));
     kernels = open_kernels(b.path);
     beside = open_kernels(b.path);
-    for (int i = 0; i < 2; i++) { /* the second time it is remembered */
+    for (int i = 0; i < 2; i++) { /* the second look-up is cached */
         assert_false(finds(beside, &device, &b, &out));
         assert_false(finds(beside, &device, &other, &out));
     }
@@ -154,8 +154,8 @@ static void test_found_by_others(void **state)
     close_bench(&other);
 }
 
-/* The nest of the graph that has |name|: is it known, and which parameters do its operands read, in the order of their numbers?
- */
+/* Whether the nest of the graph that writes |name| is known; also the parameters that its operands read, in order of their
+ * numbers. */
 static bool operands_of(const char *document, const char *name, bl_kernels *kernels, bool store, int *n, int64_t *param)
 {
     const bl_node *load[8];
@@ -181,14 +181,15 @@ static bool operands_of(const char *document, const char *name, bl_kernels *kern
     return found;
 }
 
-/* The same nest in other graphs, where its nodes and buffers were made in other orders: one key, and "pack 0" means the same. */
+/* The same nest in other graphs, in which its nodes and buffers were made in other orders: the key is the same, and "pack 0"
+ * means the same operand. */
 static void test_structure(void **state)
 {
     static const char inputs[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [6, 8]}, 'b': {'dtype': 'float32', 'shape': [8, "
                                  "5]}, 'c': {'dtype': 'float32', 'shape': [7, 8]}}, 'nodes': [";
     static const char *const before[] = {
-        "", "{'id': 'e', 'op': 'exp', 'in': ['b']}, ",     /* the loop over the columns is there before that over the rows */
-        "{'id': 'e', 'op': 'matmul', 'in': ['c', 'b']}, ", /* and the load of the second operand before the first one's */
+        "", "{'id': 'e', 'op': 'exp', 'in': ['b']}, ",     /* the loop over the columns is made before the loop over the rows */
+        "{'id': 'e', 'op': 'matmul', 'in': ['c', 'b']}, ", /* the load of the second operand is made before that of the first */
     };
     bl_kernels *kernels = open_kernels(NULL);
     int64_t param[3][8];
@@ -220,7 +221,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* No database at all, and one with its middle overwritten: it goes aside, and all is as with a new one. */
+/* A file that is no database, and a database with an overwritten middle: the file is set aside, and a new database works. */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void test_damaged(void **state)
             bl_kernels_close(kernels);
             file = fopen(b.path, "r+b");
             assert_non_null(file);
-            fseek(file, 4096, SEEK_SET); /* past the header's page */
+            fseek(file, 4096, SEEK_SET); /* after the header's page */
             fwrite(noise, 1, sizeof noise, file);
             fclose(file);
         }
@@ -267,7 +268,7 @@ static void run_sql(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-/* Another program's file, and one of a version to come, are left as they are. */
+/* The file of another program, and a file of a later version, stay unchanged. */
 static void test_foreign(void **state)
 {
     static const char *const foreign[] = {"CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')",
@@ -285,7 +286,7 @@ static void test_foreign(void **state)
         kernels = open_kernels(b.path);
         assert_false(finds(kernels, &device, &b, &out));
         bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
-        assert_true(finds(kernels, &device, &b, &out)); /* for as long as this process lives */
+        assert_true(finds(kernels, &device, &b, &out)); /* for the lifetime of this process */
         assert_int_equal(rows_of(kernels, NULL), 0);
         bl_kernels_close(kernels);
         assert_false(exists(aside));
@@ -294,7 +295,7 @@ static void test_foreign(void **state)
     }
 }
 
-/* Rows that say what cannot be are none. */
+/* Inconsistent rows are ignored. */
 static void test_nonsense(void **state)
 {
     static const char *const updates[] = {"UPDATE kernels SET moves = 'fly 1 2'", "UPDATE kernels SET moves = 'tile'",
@@ -318,7 +319,7 @@ static void test_nonsense(void **state)
     }
 }
 
-/* What is imported is checked, and does not take the place of what is better. */
+/* Imported records are checked, and do not replace better records. */
 static void test_put(void **state)
 {
     bl_kernels *kernels = open_kernels(NULL);
@@ -363,7 +364,7 @@ static bool note_oldest(void *arg, const bl_kernel_row *row)
     return true;
 }
 
-/* A file of more rows than it may have loses those that were searched first: when it is opened, and while it is written to. */
+/* A file over the limit of rows loses the oldest searches, at its opening and during writes. */
 static void test_bounded(void **state)
 {
     enum { MOST = 50000, OVER = 1000, EVERY = 256 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Peaks: the kernels compute what they say on every device that is there, and a launch is judged by the limit that it is near. */
+/* Peaks: the kernels compute the declared results on every device, and a launch is judged by its nearest limit. */
 #include "engine/search/peaks.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 enum { MOST_DEVICES = 4 };
 
-/* A runner that looks at the results of the trial: a copy must be one. */
+/* A runner that checks the results of the trial, which must be a copy. */
 typedef struct seen {
     int runs;
     bool copied;
@@ -29,7 +29,7 @@ static bl_status run_and_look(void *arg, bl_device *dev, bl_trials *trials, bl_e
     BL_TRY(bl_trials_run(dev, trials, err));
     if (strcmp(trials->trial[0].launch[0].source.entry, "peak_copy") != 0)
         return BL_OK;
-    /* the second trial copies the other way: both buffers hold what b1 held, so that its result is the first one's */
+    /* the second trial copies in the other direction: both buffers have b1's contents, so its result equals the first */
     twice[0] = twice[1] = trials->trial[0];
     both.trial = twice;
     both.ntrials = 2;
@@ -45,7 +45,8 @@ static void test_measured(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        static bl_device *all[2][MOST_DEVICES]; /* open to the end: what an unloaded driver leaks has no name to suppress it by */
+        static bl_device *all[2][MOST_DEVICES]; /* open until the end, since suppressions of leaks need the names of a loaded
+                                                 * driver */
         bl_device **dev = all[i];
         uint32_t count = 0;
         bl_text why = {0};
@@ -61,7 +62,7 @@ static void test_measured(void **state)
             print_message("%s: %.3g GFLOP/s, %.3g GB/s\n", dev[d]->info.id, peaks.ops * 1e-9, peaks.bytes * 1e-9);
             assert_int_equal(s.runs, 2);
             assert_true(s.copied);
-            /* from an interpreter under a sanitizer to the largest of devices */
+            /* from an interpreter under a sanitizer to the largest devices */
             assert_true(peaks.ops > 1e5 && peaks.ops < 1e15);
             assert_true(peaks.bytes > 1e5 && peaks.bytes < 1e14);
         }

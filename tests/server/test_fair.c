@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is served when: a device of one thread whose requests take simulated time. */
+/* Fair queueing: a simulated device with one thread. */
 #include "server/run/fair.h"
 
 #include <setjmp.h>
@@ -12,7 +12,8 @@
 
 enum { MOST = 16, MS = 1000000 };
 
-/* An owner that always has |waiting| requests, each of |ms|; or, with |pause|, one that comes back so long after its answer. */
+/* An owner with always |waiting| requests of |ms| each; or, with |pause|, an owner that sends the next request this long after
+ * an answer. */
 typedef struct load {
     unsigned waiting;
     double ms, pause;
@@ -21,7 +22,7 @@ typedef struct load {
 
 typedef struct client {
     bl_request rq[MOST];
-    double back[MOST]; /* when the request comes; below 0: it waits */
+    double back[MOST]; /* time of the next request; negative: the request waits */
     double served, worst;
     double came[MOST];
     unsigned count;
@@ -55,7 +56,7 @@ static double next_arrival(const client *clients, const load *loads, int n)
     return first;
 }
 
-/* Serve for |end| simulated milliseconds. */
+/* Simulates |end| milliseconds. */
 static void simulate(client *clients, const load *loads, int n, double end)
 {
     bl_fair fair = {0};
@@ -83,7 +84,7 @@ static void simulate(client *clients, const load *loads, int n, double end)
         bl_fair_remove(&fair, rq);
         owes = bl_fair_begin(&fair, waiter);
         now += l->ms;
-        arrive(&fair, clients, loads, n, now - l->ms / 1000); /* others come while it is at work */
+        arrive(&fair, clients, loads, n, now - l->ms / 1000); /* others arrive while the request runs */
         bl_fair_charge(waiter, owes, (int64_t)(l->ms * MS));
         bl_fair_leave(&fair, waiter);
         c->served += l->ms;
@@ -103,7 +104,7 @@ static void check_equal(const client *clients, int n, double within)
     }
 }
 
-/* T23: who asks ten times as much gets no more; nor who asks in larger pieces. */
+/* T23: an owner with ten times the requests gets no more time, and neither does an owner with larger requests. */
 static void test_equal_service(void **state)
 {
     static const load loads[][2] = {
@@ -131,7 +132,7 @@ static void test_many_owners(void **state)
     free(clients);
 }
 
-/* Who asks for less than its part waits for the step at hand and for nobody's backlog. */
+/* An owner below its share waits only for the current step, not for the backlog of others. */
 static void test_light_load_does_not_wait(void **state)
 {
     static const load loads[] = {{1, 2, 30, BL_RANK_INFER}, {1, 20, 0, BL_RANK_TRAIN}, {10, 10, 0, BL_RANK_RUN}};
@@ -144,7 +145,7 @@ static void test_light_load_does_not_wait(void **state)
     free(clients);
 }
 
-/* An absence forgives debts, but is no credit: who comes back does not push the others out. */
+/* An absence clears debts but gives no credit: a returning owner does not displace others. */
 static void test_absence(void **state)
 {
     bl_fair fair = {0};
@@ -176,7 +177,7 @@ static void test_absence(void **state)
     bl_fair_fini(&fair);
 }
 
-/* Of one owner: rank, then priority, then who came first; and none that its serial holds back. */
+/* Within one owner: rank, then priority, then arrival; never a request that its serial holds back. */
 static void test_order(void **state)
 {
     static const struct {
@@ -206,7 +207,7 @@ static void test_order(void **state)
     assert_ptr_equal(&rq[2], bl_fair_next(&fair));
     bl_fair_remove(&fair, &rq[2]);
     bl_fair_leave(&fair, rq[2].item.waiter);
-    assert_null(fair.first); /* nobody waits or owes: nothing is kept */
+    assert_null(fair.first); /* no owner waits or owes, so nothing is kept */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samplers against what llama.cpp chooses, token by token, and the selection of the likeliest against a sort. */
+/* Samplers against llama.cpp's choices, token by token, and the top-k selection against a sort. */
 #include "server/models/sampler_parts.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static uint32_t mix(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* What followed the last token where it was there before is likely, so that texts repeat themselves. */
+/* A token that earlier followed the last token is likely, so that texts repeat themselves. */
 static float make_logit(uint32_t step, uint32_t id, const int32_t *text, size_t ntext)
 {
     uint32_t h = mix(step * 65536U + id + 1);
@@ -74,7 +74,7 @@ static void test_chooses_as_llama_cpp(void **state)
 #undef SAMPLER_CASE
 }
 
-/* The 10,000th number of the standard's seed (ISO C++, [rand.predef]). */
+/* The 10,000th number of the default seed (ISO C++, [rand.predef]). */
 static void test_draws_as_mt19937(void **state)
 {
     bl_twister twister;
@@ -94,9 +94,9 @@ static void test_takes_the_largest(void **state)
     (void)state;
     for (int round = 0; round < 4; round++) {
         for (uint32_t i = 0; i < COUNT; i++) {
-            values[i] = (float)(mix(i + 7) % (round == 0 ? 50 : 1000000)) - 500; /* with many equals, too */
+            values[i] = (float)(mix(i + 7) % (round == 0 ? 50 : 1000000)) - 500; /* with many equal values too */
             if (round == 2)
-                values[i] = (float)i; /* each is larger than all before */
+                values[i] = (float)i; /* each larger than all before */
             if (round == 3)
                 values[i] = i % 3 == 0 ? NAN : -INFINITY;
         }
@@ -124,7 +124,7 @@ static void test_tells_probabilities(void **state)
     assert_true(fabs((double)likeliest[1].value - (2 - sum)) < 1e-6);
 }
 
-/* What is not a number is never chosen, and of nothing but such there is no choice. */
+/* A NaN logit is never chosen, and logits that are all NaN give no choice. */
 static void test_logits_that_are_no_numbers(void **state)
 {
     float logits[] = {NAN, 2, NAN, 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many rows a run should have: devices whose runs take simulated time, and clients that always ask again. */
+/* The choice of batch sizes: simulated devices, and clients that always send the next request. */
 #include "server/batch/sizes.h"
 
 #include <setjmp.h>
@@ -12,8 +12,8 @@
 
 enum { MS = 1000000 };
 
-/* A run takes |fixed| and |each| for a row, and |grows| for each but the first; with the plan for its size |saves| of that.  A
- * plan is there |made| runs after it was ordered. */
+/* A run takes |fixed|, plus |each| per row, plus |grows| per row after the first; with a plan for its size |saves| of the time.
+ * A plan is ready |made| runs after its order. */
 typedef struct device {
     double fixed, each, grows, saves;
     unsigned made;
@@ -50,7 +50,7 @@ static outcome simulate(const device *d, bl_sizes *sizes, int64_t waiting, int64
         assert_in_range(rows, 1, waiting);
         ms *= fresh && before[size][exact]++ == 0 ? 6
               : d->noisy && draw(&seed) % 4 == 0  ? 3
-                                                  : 1; /* a driver compiles; a neighbour works */
+                                                  : 1; /* a driver compiles; other load */
         bl_sizes_learn(sizes, rows, exact, (int64_t)(ms * MS));
         if (d->made > 0 && bl_sizes_order(sizes, rows))
             left[size] = d->made;
@@ -64,12 +64,13 @@ static outcome simulate(const device *d, bl_sizes *sizes, int64_t waiting, int64
     return out;
 }
 
-/* What is chosen in the end takes a row no longer than the best there is, and finding it costs little. */
+/* The final choice takes at most the best time per row, and the exploration costs little. */
 static void check(const device *d, int64_t waiting, double best_row_ms, double within)
 {
     bl_sizes sizes = {0};
     outcome begin = simulate(d, &sizes, waiting, 400, true), late = simulate(d, &sizes, waiting, 4000, false);
-    double noise = d->noisy ? 1.5 : 1; /* what a neighbour adds to all alike: a quarter takes three times as long */
+    double noise = d->noisy ? 1.5 : 1; /* other load, which affects all sizes alike: a quarter of the runs takes three times as
+                                        * long */
     assert_true(begin.rows > 0);
     if (late.ms / late.rows > best_row_ms * noise * within)
         fail_msg("a row takes %.3f ms, and could take %.3f ms", late.ms / late.rows, best_row_ms * noise);
@@ -91,7 +92,7 @@ static void test_a_device_that_wants_many(void **state)
     check(&noisy, 31, 0.2 / 31 + 0.02, 1.12);
 }
 
-/* SqueezeNet on two cores: a plan for any number of rows takes a third longer, and more for a row the more there are. */
+/* SqueezeNet on two cores: the plan for all sizes takes a third longer, and grows with the number of rows. */
 static void test_plans_for_a_size(void **state)
 {
     static const device quiet = {.each = 12, .grows = 1, .saves = 0.25, .made = 20},
@@ -102,7 +103,7 @@ static void test_plans_for_a_size(void **state)
     check(&noisy, 31, 9, 1.10);
 }
 
-/* A plan that makes a size the best one moves the choice there. */
+/* If a plan makes a size the best, the choice moves there. */
 static void test_a_plan_is_noticed(void **state)
 {
     device d = {.each = 10};
@@ -114,7 +115,7 @@ static void test_a_plan_is_noticed(void **state)
     assert_int_equal(8, simulate(&d, &sizes, 13, 100, false).last);
 }
 
-/* What was dear is looked at again: a machine is not always busy. */
+/* Expensive sizes are tried again, since a machine is not always busy. */
 static void test_change(void **state)
 {
     device d = {.each = 10, .grows = 3};
@@ -127,7 +128,7 @@ static void test_change(void **state)
     assert_int_equal(1, simulate(&d, &sizes, 16, 20000, false).last);
 }
 
-/* Requests of several rows each: a size below them is asked for and never run, and must not be asked for again and again. */
+/* Requests of several rows each: a smaller size is chosen but never runs, and must not be chosen forever. */
 static void test_requests_of_several_rows(void **state)
 {
     (void)state;
@@ -136,7 +137,7 @@ static void test_requests_of_several_rows(void **state)
         double rows = 0;
         for (int i = 0; i < 400; i++) {
             int64_t chosen = bl_sizes_choose(&sizes, 32), run = chosen < each ? each : chosen / each * each;
-            bl_sizes_learn(&sizes, run, false, 10 * MS); /* however many there are */
+            bl_sizes_learn(&sizes, run, false, 10 * MS); /* whatever the number of rows */
             rows += i < 200 ? 0 : (double)run;
         }
         if (rows / 200 < 25)
@@ -150,14 +151,14 @@ static void test_orders(void **state)
     (void)state;
     bl_sizes_learn(&sizes, 4, false, 249 * MS);
     assert_false(bl_sizes_order(&sizes, 4));
-    bl_sizes_learn(&sizes, 5, false, 500 * MS); /* no size */
+    bl_sizes_learn(&sizes, 5, false, 500 * MS); /* not a candidate size */
     assert_false(bl_sizes_order(&sizes, 5));
     assert_false(bl_sizes_order(&sizes, 4));
     bl_sizes_learn(&sizes, 4, false, 1 * MS);
     assert_true(bl_sizes_order(&sizes, 4));
-    assert_false(bl_sizes_order(&sizes, 4)); /* it is being made */
+    assert_false(bl_sizes_order(&sizes, 4)); /* the plan is being made */
     bl_sizes_answer(&sizes, 4, false);
-    assert_false(bl_sizes_order(&sizes, 4)); /* not at once again */
+    assert_false(bl_sizes_order(&sizes, 4)); /* not again at once */
     bl_sizes_learn(&sizes, 4, false, 250 * MS);
     assert_true(bl_sizes_order(&sizes, 4));
     bl_sizes_answer(&sizes, 4, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks are called at their times, woken early, and removed while they run. */
+/* The ticker: tasks run at their times, can be woken early, and can be removed while they run. */
 #include "server/ops/ticker.h"
 
 #include "engine/base/clock.h"
@@ -16,7 +16,7 @@ enum { MS = 1000000, LONG_MS = 100 };
 typedef struct counted {
     atomic_int calls;
     atomic_bool inside;
-    bl_tick *again; /* woken by the function, twice */
+    bl_tick *again; /* the function wakes this task twice */
     int takes_ms;
 } counted;
 
@@ -36,7 +36,7 @@ static void count(void *arg)
     atomic_store(&c->inside, false);
 }
 
-/* Wait until |c| was called |calls| times; false after ten seconds. */
+/* Waits until |c| was called |calls| times; false after ten seconds. */
 static bool reaches(counted *c, int calls)
 {
     int64_t begin = bl_clock_ns();
@@ -70,7 +70,7 @@ static void check_wake(bl_ticker *ticker)
     pause_ms(10);
     assert_true(atomic_load(&woken.calls) == 0);
     bl_tick_wake(woken.again);
-    assert_true(reaches(&woken, 3)); /* woken once here, and twice by itself */
+    assert_true(reaches(&woken, 3)); /* woken once here, and twice by the function */
     bl_tick_wake_at(woken.again, bl_clock_ns() + 30 * MS);
     assert_true(atomic_load(&woken.calls) == 3);
     assert_true(reaches(&woken, 4));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases of linear algebra: matrices that are far from singular."""
+"""Cases of linear algebra with well-conditioned matrices."""
 
 import torch
 
@@ -7,7 +7,7 @@ from cases import EXACT, case, x
 
 
 def regular(*shape):
-    """Square, with a heavy diagonal."""
+    """A square matrix with a dominant diagonal."""
     def draw(rng, dtype):
         return torch.from_numpy(rng.normal(size=shape)).to(getattr(torch, dtype)) + 3 * torch.eye(shape[-1], dtype=getattr(torch, dtype))
     return draw
@@ -28,7 +28,7 @@ def add_factors():
     for which in (0, 1):
         case("qr", [x(3, 5)], lambda a, which=which: torch.linalg.qr(a)[which], dtypes=EXACT, grad=False, loose=200, pick=(which, 2))
     for shape in ((2, 2), (1, 1), (4, 4), (2, 3, 3), (9, 9)):
-        # torch takes the matrix as symmetric in the gradient, we read its lower triangle
+        # torch's gradient treats the matrix as symmetric, this server reads only the lower triangle
         case("cholesky", [positive_definite(*shape)], lambda a: torch.linalg.cholesky(torch.tril(a) + torch.tril(a, -1).mT), dtypes=EXACT, loose=100)
         case("det", [regular(*shape)], torch.linalg.det, dtypes=EXACT, loose=400)
         case("inverse", [lambda rng, dtype, n=shape[-1]: torch.diag(torch.arange(1.0, n + 1)).to(getattr(torch, dtype))], torch.linalg.inv, dtypes=EXACT,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The table of cases: an op of the wire, what it is given, and what torch does with the same.
+"""The table of cases: an op of the wire, its operands, and the equivalent in torch.
 
-A case's values are drawn from its name, so that adding one changes no other.  `test_ops.py` runs them."""
+The values of a case are drawn from its name, so that a new case changes no other.  `test_ops.py` runs the cases.
+"""
 
 import zlib
 
@@ -16,13 +17,13 @@ INTS = SIGNED + UNSIGNED
 NUMBERS = FLOATS + INTS
 ANY = NUMBERS + BOOL
 F32 = ("float32",)
-EXACT = ("float32", "float64")  # where rounding to half would move a value over an edge that the case is about
+EXACT = ("float32", "float64")  # dtypes for cases whose values rounding to half would move across a discontinuity
 INF, NAN = float("inf"), float("nan")
 SPECIAL = (0.0, -0.0, NAN, INF, -INF, 1.0, -1.0, 0.5, -3.0, 3.0, 20.0, -20.0, 90.0, -90.0, 1e-5, -1e-3, 0.3, 5.0, 8.0, -8.0, 0.62, 0.63)
 TINY_SPECIAL = tuple(v for v in SPECIAL if abs(v) != INF)
 
 CASES = []
-# Ops that no case can hold, and the file of tests that has them (a test looks there for the name).
+# Ops that do not fit into a case, and the test file with their tests (a test searches the file for the name).
 ELSEWHERE = {
     **dict.fromkeys(("keccak", "sha3_224", "sha3_256", "shake_128", "hash"), "test_hashes.py"),
     "grad": "test_ops.py", "svd": "test_linalg.py", "scan": "test_linalg.py", "cond": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
@@ -34,10 +35,10 @@ ELSEWHERE = {
 }
 
 
-# ---- what a case is given: functions of (generator, dtype under test) -> value
+# ---- operands: functions of (generator, dtype under test) -> value
 
 def typed(array, dtype):
-    """A NumPy array as a value of that dtype: torch's, or NumPy's where torch has none."""
+    """Converts a NumPy array to the dtype: to torch, or to NumPy for dtypes that torch lacks."""
     _, bits, kind = DTYPES[dtype]
     if kind is None:
         return array.astype(np.int64).astype(bits)
@@ -45,7 +46,7 @@ def typed(array, dtype):
 
 
 def x(*shape, scale=1.0):
-    """Normal numbers; small whole ones for integers."""
+    """Normal numbers; small integers for integer dtypes."""
     def draw(rng, dtype):
         if dtype in FLOATS:
             return typed(scale * rng.normal(size=shape), dtype)
@@ -60,7 +61,7 @@ def positive(*shape, least=0.05):
 
 
 def distinct(*shape):
-    """No two alike, in any dtype of floats (up to 256 elements)."""
+    """Distinct numbers in any float dtype (up to 256 elements)."""
     def draw(rng, dtype):
         count = int(np.prod(shape))
         return typed((rng.permutation(count).reshape(shape) - count // 2) / 16 if dtype in FLOATS else rng.integers(0, 10, shape), dtype)
@@ -68,30 +69,30 @@ def distinct(*shape):
 
 
 def given(values):
-    """These, in the dtype under test."""
+    """The given values in the dtype under test."""
     return lambda rng, dtype: typed(np.array(values), dtype)
 
 
 def fixed(values, dtype):
-    """These, whatever is tested."""
+    """The given values in a fixed dtype."""
     return lambda rng, _: typed(np.array(values), dtype)
 
 
 def whole(shape, low, high, dtype="int64"):
-    """Whole numbers from low to high - 1: indices, classes."""
+    """Integers from low to high - 1: indices, classes."""
     return lambda rng, _: typed(rng.integers(low, high, shape), dtype)
 
 
 class Case:
-    """`dtypes` are those that the case is for, `grad` whether its gradients are compared too, `loose` widens the bounds: about the
-    number of roundings behind one another, or the size of a sum.  `pick` is (which, of how many) where an op has several results."""
+    """`dtypes` are the dtypes of the case; `grad`: compare gradients too; `loose` widens the bounds: about the number of
+    consecutive roundings, or the size of a sum.  `pick` is (index, count) for ops with several results."""
 
     def __init__(self, op, draws, torch_op, attrs, dtypes, grad, loose, name, pick):
         self.op, self.draws, self.torch_op, self.attrs = op, draws, torch_op, attrs
         self.dtypes, self.grad, self.loose, self.name, self.pick = dtypes, grad, loose, name, pick
 
     def ids(self, place):
-        """Of the node: the result that is compared is y."""
+        """ids of the node; the compared result is y"""
         which, count = self.pick
         return [f"{place}y" if i == which else f"{place}r{i}" for i in range(count)]
 
@@ -110,7 +111,7 @@ def case(op, draws, torch_op, attrs=None, dtypes=FLOATS, grad=True, loose=1, not
 
 # ---- elementwise
 
-# Angles of 1e3 to 3e38 (at 1534787973 a driver's sin was -1), none of them where a cosine is about 0, in pairs of both signs.
+# Angles from 1e3 to 3e38 (at 1534787973 a driver's sin was -1), without angles whose cosine is near 0, in pairs of both signs.
 FAR = [1534787973.0] + [float(v) for v in np.geomspace(1e3, 3e38, 48).astype(np.float32) if abs(np.cos(np.float64(v))) > 0.2]
 FAR = FAR + [-v for v in FAR]
 ODD = ((17, 33), (1,), (3, 1), (0, 3), ())
@@ -158,7 +159,7 @@ def add_unary():
         loose = 4 if op in floats else 1
         for shape in ODD:
             case(op, [value(*shape)], fn, dtypes=NUMBERS if op in numbers else FLOATS, loose=loose)
-        # Where the values are infinite, gelu's factors are inf * 0 here and a limit there; the slope of the others is no number.
+        # At infinite values gelu's factors are inf * 0 here and a limit in torch; the derivatives of the others are NaN.
         finite = op in ("gelu", "silu")
         smooth = op in ("relu", "abs", "sign", "sigmoid", "tanh", "erf", "softplus", "leaky_relu", "square", "gelu", "silu", "neg")
         case(op, [given(TINY_SPECIAL if finite else SPECIAL)], fn, grad=smooth, loose=loose, note="special")

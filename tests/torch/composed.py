@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases of the ops that are formulas over others: activations, functions, losses, norms, cells."""
+"""Cases of ops that are formulas of other ops: activations, functions, losses, norms, cells."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ HALVES = ("float16", "bfloat16", "float32")
 
 
 def inside(*shape):
-    """Between -1 and 1, not at the ends."""
+    """Numbers strictly between -1 and 1."""
     return lambda rng, dtype: torch.from_numpy(rng.uniform(-0.95, 0.95, shape)).to(getattr(torch, dtype))
 
 
@@ -120,7 +120,7 @@ def reduced(loss, word):
 
 
 def likelihood(logs, target, weight, word, ignore, smoothing):
-    """The negative logarithm of the target's probability, weighed by class: torch.nn.functional.nll_loss in other ops."""
+    """The negative log likelihood weighted by class: torch.nn.functional.nll_loss in other ops."""
     own = weight[target] * (target != ignore if ignore is not None else 1)
     kept = (target != ignore).to(logs.dtype) if ignore is not None else 1
     chosen = -torch.gather(logs, 1, target.unsqueeze(1)).squeeze(1) * own
@@ -166,7 +166,7 @@ def add_weighed():
          lambda a, t, w: F.cross_entropy(a, t, w, ignore_index=2, label_smoothing=0.1), {"ignore_index": 2, "label_smoothing": 0.1}, dtypes=F32,
          grad=False, loose=20)
     case("cross_entropy", [x(5), positive(5)], F.cross_entropy, dtypes=EXACT, loose=20)
-    for word in ("mean", "sum", "none"):  # written out, since torch has no gradient to the weights of its own
+    for word in ("mean", "sum", "none"):  # written in other ops, since torch's own has no gradient to the weights
         for shape, ignore, smooth in (((6, 5), None, 0), ((2, 5, 3), None, 0), ((6, 5), 2, 0), ((6, 5), 2, 0.2)):
             attrs = {"reduction": word, **({} if ignore is None else {"ignore_index": ignore})}
             draws = [x(*shape), fixed([2, 0, 4, 2, 1, 3] if len(shape) == 2 else [[2, 0, 4], [2, 1, 3]], "int64"), positive(5)]
@@ -183,7 +183,7 @@ def rms(a, w, axes, eps=1e-6):
 
 
 def batch_norm(a, m, v, w, b):
-    """torch's own has no gradients of the statistics."""
+    """Batch norm in other ops, since torch's own has no gradients of the statistics."""
     shape = (1, -1) + (1,) * (a.dim() - 2)
     return (a - m.view(shape)) / torch.sqrt(v.view(shape) + 1e-5) * w.view(shape) + b.view(shape)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases of the ops that look elements up or put them in order: running folds, sorting, indexing and scattering, einsum, Fourier."""
+"""Cases of indexing and sorting ops: running folds, sorting, gather and scatter, einsum, Fourier transforms."""
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ def add_order():
 
 
 def within(src, index):
-    """As much of src as index uses: torch 1.13 has no gradients of more."""
+    """The part of src that index uses: torch 1.13 has no gradients of a larger src."""
     return src[tuple(slice(n) for n in index.shape)]
 
 
@@ -72,7 +72,7 @@ def add_scatter():
     once = fixed([[3, 0, 2], [1, 2, 0]], "int64")
     case("scatter", [x(2, 4), once, x(2, 3)], lambda a, i, s: a.scatter(1, i, s), {"axis": 1}, dtypes=ANY)
     case("scatter", [x(2, 4), once, 7], lambda a, i, s: a.scatter(1, i, s), {"axis": 1}, dtypes=NUMBERS)
-    for shape, index, axis in (((130, 5), (210, 5), 0), ((3, 90), (3, 333), 1)):  # more places than are looked through
+    for shape, index, axis in (((130, 5), (210, 5), 0), ((3, 90), (3, 333), 1)):  # more positions than the compiler searches through
         where = whole(index, 0, shape[axis])
         for how in ("sum", "mean", "amax"):
             case("scatter_reduce", [x(*shape), where, x(*index)], lambda a, i, s, axis=axis, how=how: a.scatter_reduce(axis, i, s, how),

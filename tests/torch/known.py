@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Cases that fail today, each with the reason.  The list may only shrink: a case that passes while it stands here fails the tests.
+"""Known failures with reasons.  The list may only shrink: a listed case that passes fails the tests.
 
-A row is (name of the case, device or "*", dtype or "*", "forward" or "gradient", why)."""
+A row is (name of the case, device or "*", dtype or "*", "forward" or "gradient", reason).
+"""
 
 KNOWN = [
     ("log denormal", "vulkan:0", "float32", "forward", "lavapipe takes what is denormal for zero, as Vulkan allows"),
@@ -9,7 +10,7 @@ KNOWN = [
 
 
 def reason(case, device, dtype, part):
-    """Why that may fail, or None."""
+    """Returns the reason of a known failure, or None."""
     for name, on, kind, what, why in KNOWN:
         if name == case and on in ("*", device) and kind in ("*", dtype) and what == part:
             return why

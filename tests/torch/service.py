@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The server of these tests, torch's values on the wire (safetensors, so that every bit counts), and comparison within a dtype's bounds.
+"""The server of these tests, torch's values on the wire as safetensors, which keep every bit, and comparison within dtype
+bounds.
 
-$BEAMLINE_TEST_ALL=1 runs every case in every dtype on every device; otherwise the drivers get a fixed sample."""
+$BEAMLINE_TEST_ALL=1 runs every case in every dtype on every device; otherwise the drivers run a fixed sample.
+"""
 
 import json
 import os
@@ -19,9 +21,10 @@ import fixture  # noqa: E402
 
 ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")
 DEVICES = ("interp:0", "opencl:0", "vulkan:0")
-SECONDS = 240  # of one request: it may compile a hundred kernels
+SECONDS = 240  # limit of one request, which may compile a hundred kernels
 
-# name -> (code in safetensors, NumPy's type of its bits, torch's dtype; None where torch has none and NumPy's arrays stand in)
+# name -> (code in safetensors, NumPy's type of the bits, torch's dtype; None if torch lacks the dtype and NumPy arrays replace
+# it)
 DTYPES = {
     "bool": ("BOOL", np.bool_, torch.bool),
     "int8": ("I8", np.int8, torch.int8), "int16": ("I16", np.int16, torch.int16),
@@ -36,19 +39,19 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 
-# dtype -> (relative, absolute) bound of one op's result; a gradient gets ten times that
+# dtype -> (relative, absolute) bound of one op's result; gradients have ten times the bound
 BOUNDS = {"float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 8e-3), "float32": (3e-6, 2e-6), "float64": (1e-12, 1e-12)}
 
 
 def dtype_of(value):
-    """The wire's name of a value's dtype."""
+    """Returns the wire name of a value's dtype."""
     name = str(value.dtype).replace("torch.", "")
     assert name in DTYPES, name
     return name
 
 
 def encode(value):
-    """A torch tensor or NumPy array for fixture.safetensors."""
+    """Converts a torch tensor or NumPy array for fixture.safetensors."""
     name = dtype_of(value)
     if isinstance(value, torch.Tensor):
         value = value.detach().contiguous()
@@ -66,7 +69,7 @@ def decode(code, shape, raw):
 
 
 class Refused(Exception):
-    """A problem document in place of an answer."""
+    """The server answered with a problem document."""
 
     def __init__(self, status, body):
         self.status = status
@@ -78,7 +81,7 @@ class Refused(Exception):
 
 
 class Service:
-    """A server, and requests to it that carry torch's tensors."""
+    """A server, with requests that carry torch's tensors."""
 
     def __init__(self, *args, env=None):
         self.server = fixture.Server("--log-level", "warn", *args, env=env)
@@ -100,7 +103,7 @@ class Service:
                 raise Refused(error.code, error.read()) from None
 
     def exchange(self, method, path, document, tensors=None):
-        """Send a document and its tensors as one file; (tensors, document) of the answer."""
+        """Sends a document and its tensors as one file.  Returns (tensors, document) of the answer."""
         body = fixture.safetensors({name: encode(value) for name, value in (tensors or {}).items()}, {"request": json.dumps(document)})
         _, answer = self.send(method, path, body, fixture.SAFETENSORS, fixture.SAFETENSORS)
         found, metadata = fixture.read_safetensors(answer)
@@ -113,7 +116,7 @@ class Service:
         return self.exchange("POST", "run", document, tensors)[0]
 
     def put_program(self, name, document, state):
-        """PUT with the state's values in the file."""
+        """Puts a program with the values of its state in the file."""
         body = fixture.safetensors({key: encode(value) for key, value in state.items()}, {"request": json.dumps(document)})
         self.send("PUT", f"programs/{name}", body, fixture.SAFETENSORS)
 
@@ -126,7 +129,7 @@ class Service:
 
 
 class ServiceTest(unittest.TestCase):
-    """Tests of a class share a server, started with |args|."""
+    """The tests of a class share a server, started with |args|."""
 
     args = ()
 
@@ -147,7 +150,7 @@ class ServiceTest(unittest.TestCase):
 
 
 class DeviceTest(ServiceTest):
-    """Tests on one device; skipped with a word where the machine has none such."""
+    """Tests on one device, skipped with a message if the machine lacks the device."""
 
     device = ""
 
@@ -163,7 +166,7 @@ class DeviceTest(ServiceTest):
 
 
 def on_each_device(base):
-    """Decorator of a DeviceTest: put one class for each device into its module instead of it."""
+    """Decorator of a DeviceTest: replaces it in its module by one class per device."""
     namespace = vars(sys.modules[base.__module__])
     for device in DEVICES:
         name = base.__name__ + device.split(":")[0].capitalize()
@@ -171,7 +174,7 @@ def on_each_device(base):
 
 
 def as_array(value):
-    """Values for comparison: floats as float64, others as they are."""
+    """Converts values for comparison: floats to float64, others unchanged."""
     if isinstance(value, torch.Tensor):
         value = value.detach()
         value = (value.double() if value.is_floating_point() else value).numpy()
@@ -179,7 +182,7 @@ def as_array(value):
 
 
 def difference(got, want, relative, absolute):
-    """What differs, in words; an empty string where nothing does."""
+    """Describes the difference; an empty string if there is none."""
     if dtype_of(got) != dtype_of(want):
         return f"dtype {dtype_of(got)}, torch has {dtype_of(want)}"
     if tuple(got.shape) != tuple(want.shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases of windows and of what looks at elements elsewhere: convolutions, pools, resampling, padding, movement."""
+"""Cases of windows and movement: convolutions, pools, resampling, padding, reordering."""
 
 import itertools
 
@@ -14,12 +14,12 @@ TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d
 MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 AVG = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 UNPOOL = {1: F.max_unpool1d, 2: F.max_unpool2d, 3: F.max_unpool3d}
-SIZES = {1: (11,), 2: (7, 6), 3: (5, 4, 6)}  # of what windows move over
+SIZES = {1: (11,), 2: (7, 6), 3: (5, 4, 6)}  # sizes of the axes over which windows move
 KERNEL = {1: (3,), 2: (3, 2), 3: (2, 3, 1)}
 
 
 def both_ends(pairs):
-    """F.pad's list: the last axis first."""
+    """The argument of F.pad: the last axis first."""
     return [n for pair in reversed(list(zip(pairs[::2], pairs[1::2]))) for n in pair]
 
 
@@ -49,10 +49,10 @@ def add_convolutions():
     rows = ((1, 0, 0, 1, 1), (2, 1, 1, 1, 2), (3, 0, 2, 1, 1), (2, 2, 0, 2, 1), (1, 3, 0, 2, 4), (3, 1, 1, 2, 2))
     for n, (stride, padding, extra, dilation, groups) in itertools.product((1, 2, 3), rows):
         if n == 3 and stride == 3:
-            continue  # many elements, nothing new
+            continue  # many elements without additional coverage
         kernel = [k + 2 for k in KERNEL[n]] if padding > 1 else KERNEL[n]
         attrs = {"stride": stride, "padding": padding, "output_padding": extra, "dilation": dilation, "groups": groups}
-        # torch's own in bfloat16 gives a wrong shape
+        # torch's own op has a wrong shape in bfloat16
         case("conv_transpose", [x(2, 4, *[s - 1 for s in SIZES[n]]), x(4, 4 // groups, *kernel), x(4)],
              lambda a, w, b, n=n, attrs=attrs: TRANSPOSE[n](a, w, b, **attrs), attrs, loose=30, dtypes=("float16", *EXACT))
     case("conv_transpose", [x(1, 2, 3, 4), x(2, 3, 2, 3)],
@@ -110,7 +110,7 @@ def add_pools():
 
 
 def unpooled(n, shape, size, stride=None, padding=0, output=None):
-    """Indices of a pool of random numbers, and torch's max_unpool of whatever was pooled to that shape."""
+    """Indices from a pool of random numbers, and torch's max_unpool of values with the pooled shape."""
     pooled, indices = MAX[n](torch.randperm(int(np.prod(shape)), generator=torch.Generator().manual_seed(n)).float().reshape(shape), size, stride,
                              padding, return_indices=True)
     return tuple(pooled.shape), fixed(indices.numpy(), "int64"), lambda a, i: UNPOOL[n](a, i, size, stride, padding, output)
@@ -135,7 +135,7 @@ def add_unpools():
 # ---- padding and movement
 
 def np_pad(pairs, mode):
-    """numpy.pad, which takes every axis; gradients by torch's indexing."""
+    """numpy.pad, which supports every axis, with gradients by torch's indexing."""
     words = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
     def pad(a):
@@ -163,7 +163,7 @@ def move(op, shape, fn, attrs=None, **more):
 
 
 def sliced(a, *slices):
-    """NumPy's slices, backwards too."""
+    """NumPy's slices, including negative steps."""
     where = np.arange(a.numel()).reshape(tuple(a.shape))[slices]
     return a.reshape(-1)[torch.from_numpy(where.copy())]
 
@@ -216,7 +216,7 @@ def add_rearrange():
 # ---- resampling
 
 def resampled(a, size, mode, corners=None):
-    """F.interpolate of any leading axes."""
+    """F.interpolate with any leading axes."""
     b = a.reshape(1, -1, *a.shape[a.dim() - len(size):])
     kind = {"linear": ["linear", "bilinear", "trilinear"][len(size) - 1]}.get(mode, mode)
     return F.interpolate(b, size=size, mode=kind, align_corners=corners).reshape(*a.shape[:a.dim() - len(size)], *size)
@@ -238,7 +238,7 @@ def add_interpolation():
 
 
 def add_parts():
-    """What tinygrad's Tensor has besides: parts, grids, fills, and pairs of statistics."""
+    """Further methods of tinygrad's Tensor: parts, grids, fills, and pairs of statistics."""
     for axis, shape, sizes in ((0, (7, 2), 3), (1, (2, 6), 3), (-1, (2, 5), [1, 0, 4]), (0, (4,), 9), (0, (0, 2), 3)):
         count = len(torch.zeros(*shape).split(sizes, axis))
         for which in range(count):

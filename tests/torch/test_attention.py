@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Attention in sizes where its scores are computed in stages, however a client writes it, and its gradient, against torch in float64; and
-that no [L, L] of it is ever in memory."""
+"""Attention in sizes for which the scores are computed in stages (flash attention), in any form, with its gradients, against
+torch.
+
+The reference is in float64.  No [L, L] matrix may ever be in device memory.
+"""
 
 import unittest
 
@@ -58,10 +61,10 @@ def draw(shape, kv, dtype, seed=1):
 
 @on_each_device
 class Attention(DeviceTest):
-    """Forward and backward."""
+    """Attention, forward and backward."""
 
     def check(self, name, nodes, tensors, want, loose):
-        """|nodes| give y from q, k, v; its gradient is taken along w."""
+        """|nodes| compute y from q, k, v; the cotangent is w."""
         graph = nodes + [{"id": ["dq", "dk", "dv"], "op": "grad", "in": ["y", "q", "k", "v", "w"], "attrs": {"cotangent": True}}]
         leaves = [tensors[x].double().requires_grad_() for x in "qkv"]
         expected = want(*leaves)
@@ -122,7 +125,8 @@ class Attention(DeviceTest):
             self.close(f"{n} rows", got["y"].double(), attend(*(tensors[x].double() for x in "qkv")), 2e-5, 2e-5)
 
     def test_dropout_is_the_same_in_the_gradient(self):
-        """What dropout takes away has no gradient: with v the identity, y is the probabilities as dropped, and so is dv's pattern."""
+        """Dropped scores have no gradient: with the identity as v, y is the dropped probabilities, and dv has the same
+        pattern."""
         n = 64
         tensors = draw([2, n, n], None, torch.float32)
         tensors["v"] = torch.eye(n).expand(2, n, n).contiguous()
@@ -137,7 +141,7 @@ class Attention(DeviceTest):
 
 
 class AttentionMemory(DeviceTest):
-    """No scores are in a device's memory, whether a group is one work-item or has several."""
+    """No scores are in device memory, for work-groups of one and of several work-items."""
 
     device = "opencl:0"
 
@@ -156,7 +160,7 @@ class AttentionMemory(DeviceTest):
             self.assertLess(stats["peak_bytes"], heads * length * length * 4 / 4, stats)
 
     def test_growth(self):
-        """Four times the length takes four times the memory: some numbers for each row."""
+        """Four times the length needs four times the memory: a few numbers per row."""
         for gradient in (False, True):
             short, long = (self.peak("vulkan:0", 1, length, 8, gradient) for length in (1024, 4096))
             self.assertLessEqual(long["peak_bytes"], 4 * short["peak_bytes"], (short, long))

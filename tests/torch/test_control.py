@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scan and cond against torch's own loops and branches: values, gradients, gradients of gradients, and what is refused."""
+"""scan and cond against torch's loops and branches: values, gradients, second gradients, and refusals."""
 
 import time
 import unittest
@@ -16,7 +16,7 @@ def body(inputs, nodes, outputs):
 
 
 def node(name, op, *sources, **attrs):
-    """"a b" names two results."""
+    """Makes a node; "a b" names two results."""
     return {"id": name.split() if " " in name else name, "op": op, "in": list(sources), "attrs": attrs}
 
 
@@ -77,7 +77,7 @@ class Scan(DeviceTest):
                     self.close(name, got[name], leaves[leaf].grad, 1e-4, 1e-5)
 
     def test_a_carry_that_does_not_matter(self):
-        """Its cotangent is not zero but none: NaN in it goes nowhere."""
+        """The cotangent of an unused carry is absent, not zero: NaN in the carry has no effect."""
         step = body("h x", [node("s", "add", "h", "x"), node("n", "tanh", "s"), node("y", "mul", "x", "x")], "n y")
         x = drawn(4, 3)
         got = self.run_graph([node("last ys", "scan", "h", "xs", body=step, sequences=1), node("t", "sum", "ys"), node("dx dh", "grad", "t", "xs", "h")],
@@ -159,7 +159,7 @@ class Scan(DeviceTest):
         self.close("c", got["c"], torch.cat([torch.zeros(1), sums[:-1]]), 1e-5, 1e-6)
 
     def test_scan_in_a_scan(self):
-        """Horner's rule for each row, with the rows' results folded."""
+        """Horner's rule for each row, with a fold of the rows' results."""
         inner = body("acc c x", [node("m", "mul", "acc", "x"), node("n", "add", "m", "c")], "n")
         outer = body("total row x", [node("p", "scan", 0.0, "row", "x", body=inner, sequences=1),
                                      node("h", "mul", "total", 0.5), node("n", "add", "h", "p")], "n p")
@@ -180,7 +180,7 @@ class Scan(DeviceTest):
             self.close(name, got[name], want, 1e-5, 1e-5)
 
     def test_a_gradient_in_a_body(self):
-        """Three steps of gradient descent as a scan, and the gradient of where it ends by the rate."""
+        """Three steps of gradient descent as a scan, and the gradient of the final point to the rate."""
         step = body("x rate", [node("s", "sin", "x"), node("f", "sum", "s"), node("g", "grad", "f", "x"), node("d", "mul", "g", "rate"),
                                node("n", "sub", "x", "d")], "n")
         x, rate = drawn(4), torch.tensor(0.3, requires_grad=True)
@@ -244,13 +244,14 @@ class Scan(DeviceTest):
             self.close("ys", got["ys"], ys)
 
     def named(self, nodes, outputs, dims, inputs):
-        """Runs of a program whose dimensions are named."""
+        """Runs of a program with named dimensions."""
         self.service.put_program("named", {"device": self.device, "dims": dims, "entries": {"go": {
             "inputs": {name: {"dtype": "float32", "shape": shape} for name, shape in inputs.items()}, "nodes": nodes, "outputs": outputs}}}, {})
         return lambda given: self.service.step("named", given, entry="go")
 
     def test_named_length(self):
-        """Values and gradients at several lengths of one plan, forward and backward: short ones after long ones leave nothing behind."""
+        """Values and gradients at several lengths of one plan, forward and backward: a short run after a long run is not
+        affected by the long run."""
         for reverse in (False, True):
             nodes = [node("last ys", "scan", "h", "xs", "w", body=RNN, sequences=1, reverse=reverse),
                      node("c", "cos", "ys"), node("yc", "mul", "ys", "c"), node("a", "sum", "yc"), node("e", "exp", "last"),
@@ -269,7 +270,7 @@ class Scan(DeviceTest):
                         self.close(name, got[name], leaves[leaf].grad, 1e-4, 1e-5)
 
     def test_named_lengths_in_each_other(self):
-        """A loop of m steps in each step of one that goes backward over n."""
+        """A loop of m steps in each step of a backward loop of n steps."""
         inner = body("h x", [node("m", "mul", "h", 0.5), node("n", "add", "m", "x")], "n n")
         outer = body("h xs", [node("last ys", "scan", "h", "xs", body=inner, sequences=1)], "last ys")
         run = self.named([node("last ys", "scan", "h", "xs", body=outer, sequences=1, reverse=True)], ["last", "ys"], {"n": [1, 4], "m": [2, 5]},
@@ -298,7 +299,7 @@ class Scan(DeviceTest):
 @on_each_device
 class Cond(DeviceTest):
     def graph(self, *outputs):
-        """log(x) * k where x's sum is positive, else x * x."""
+        """log(x) * k if x's sum is positive, else x * x."""
         yes = body("x k", [node("l", "log", "x"), node("y", "mul", "l", "k")], "y")
         no = body("x k", [node("y", "mul", "x", "x")], "y")
         return [node("s", "sum", "x"), node("p", "greater", "s", 0), node("y", "cond", "p", "x", "k", then=yes, otherwise=no),
@@ -318,7 +319,7 @@ class Cond(DeviceTest):
                 self.close("dk", got["dk"], k.grad if k.grad is not None else torch.zeros(()))
 
     def test_in_a_scan(self):
-        """Collatz, a step at a time."""
+        """The Collatz sequence, one step at a time."""
         step = body("n", [node("r", "mod", "n", 2), node("p", "equal", "r", 1),
                           node("m", "cond", "p", "n", then=body("n", [node("a", "mul", "n", 3), node("b", "add", "a", 1)], "b"),
                                otherwise=body("n", [node("a", "floor_div", "n", 2)], "a"))], "m m")
@@ -327,7 +328,7 @@ class Cond(DeviceTest):
 
 
 class Refusals(ServiceTest):
-    """Each with the node and the rule in its words."""
+    """Refusals, each with the node and the rule in its message."""
 
     def refused(self, nodes, *words, status=422, tensors=None):
         with self.assertRaises(Refused) as caught:
@@ -364,7 +365,7 @@ class Refusals(ServiceTest):
         self.refused(scan(deep), "deep", status=400)
 
     def test_a_long_loop_ends_in_time(self):
-        """Between two of its launches, not after all of them."""
+        """A deadline ends the run between two launches of the loop."""
         step = body("h w", [node("m", "matmul", "h", "w"), node("n", "tanh", "m")], "n")
         began = time.monotonic()
         with self.assertRaises(Refused) as caught:
@@ -374,7 +375,7 @@ class Refusals(ServiceTest):
         self.assertLess(time.monotonic() - began, 20)
 
     def test_work(self):
-        """Loops in loops that would launch without end are refused before anything runs."""
+        """Nested loops with too many launches are refused before the run."""
         made = body("h", [node("n", "sin", "h")], "n")
         for _ in range(4):
             made = body("h", [node("n", "scan", "h", body=made, length=1000)], "n")

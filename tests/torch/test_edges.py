@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The rules at the edges, each by name: what torch or NumPy says, or, where docs/numerics.md says otherwise, that.
+"""Rules for special cases, by name: the behaviour of torch or NumPy, or the exceptions in docs/numerics.md.
 
-A row is (op, operands, attributes, the results as torch or NumPy values).  A Python number stands for itself, as a literal."""
+A row is (op, operands, attributes, the results as torch or NumPy values).  A Python number is a literal.
+"""
 
 import sys
 import unittest
@@ -165,7 +166,7 @@ REFUSED = (
     ("split", [GRID], {"sizes": [2**62, 2**62]}), ("bitcast", [f(1.0)], {"dtype": "int64"}), ("left_shift", [f(1.0), 1], {}), ("neg", [torch.tensor([True])], {}),
 )
 
-# op, x, what torch says d(sum)/dx is
+# op, x, torch's d(sum)/dx
 GRADIENTS = (
     ("max", f(1, 3, 3, 2), {}, f(0, 0.5, 0.5, 0)), ("min", f(1, 1, 1, 2), {}, f(1, 1, 1, 0) / 3), ("relu", f(-1, 0, 1.0), {}, f(0, 0, 1.0)),
     ("abs", f(-1, 0, 1.0), {}, f(-1, 0, 1.0)), ("clamp", f(-1, 0, 0.5, 1, 2), {"min": 0, "max": 1}, f(0, 1, 1, 1, 0.0)), ("prod", f(2, 0, 3.0), {}, f(0, 6, 0.0)),
@@ -176,7 +177,7 @@ GRADIENTS = (
 
 
 def nodes_of(number, op, operands, attrs, results):
-    """(node, tensors) of a row, with names of its own."""
+    """Returns (node, tensors) of a row with unique names."""
     names = [each if isinstance(each, (int, float)) else f"r{number}.x{i}" for i, each in enumerate(operands)]
     tensors = {name: each for name, each in zip(names, operands) if isinstance(name, str)}
     return {"id": [f"r{number}.y{i}" for i in range(results)], "op": op, "in": names, "attrs": attrs}, tensors
@@ -198,7 +199,8 @@ class Edges(DeviceTest):
                     self.close(op, found[f"r{number}.y{i}"], each, 3e-5 if op == "pow" else 4e-6, 1e-30)
 
     def test_promotion(self):
-        """Of every pair of dtypes, as torch has it; an unsigned one that torch lacks meets a signed one twice as wide."""
+        """Every pair of dtypes is promoted as in torch; an unsigned dtype that torch lacks and a signed dtype give a signed
+        dtype of twice the width."""
         known = [name for name, (_, _, kind) in DTYPES.items() if kind is not None]
         nodes, tensors = [], {name: torch.ones(1).to(DTYPES[name][2]) for name in known}
         nodes = [{"id": f"{a}/{b}", "op": "maximum", "in": [a, b]} for a in known for b in known]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The first few of the order, which topk finds without a sort: exactly those that a stable sort has in front."""
+"""topk without a sort: exactly the first elements of a stable sort."""
 
 import sys
 import unittest
@@ -10,12 +10,12 @@ import torch
 from service import DTYPES, FLOATS, DeviceTest, on_each_device
 
 INF, NAN = float("inf"), float("nan")
-# shape, axis, k: below and above what is found one by one, and of more than one run of a sort
+# shape, axis, k: below and above the number that is selected one by one, and over more than one run of a sort
 SHAPES = (((40,), 0, 1), ((200,), 0, 6), ((200,), -1, 7), ((40,), 0, 40), ((40,), 0, 0), ((3, 600), 1, 7), ((300, 2, 3), 0, 9), ((2, 2050, 2), 1, 64))
 
 
 def values(dtype, shape):
-    """Many equal ones, both zeros, the ends of the dtype, and what is no number."""
+    """Many equal values, both zeros, the ends of the dtype, and NaN."""
     _, bits, kind = DTYPES[dtype]
     rng = np.random.default_rng(len(shape) + shape[0])
     if dtype == "bool":
@@ -31,7 +31,7 @@ def values(dtype, shape):
 
 
 def places(x, axis, k, largest):
-    """Of the first k, by torch's stable sort of numbers that hold x exactly."""
+    """The indices of the first k, by torch's stable sort of numbers that represent x exactly."""
     x = torch.from_numpy(x.astype(np.int64)) if isinstance(x, np.ndarray) else x
     x = x.double() if x.is_floating_point() else x.long()
     return torch.sort(x, dim=axis, descending=largest, stable=True)[1].narrow(axis, 0, k)
@@ -62,7 +62,7 @@ class Few(DeviceTest):
                     self.check(dtype, x, axis, k, largest, found["v" + name], found["i" + name])
 
     def test_named(self):
-        """An axis of any length, down to as many as are wanted; and how many are wanted by a name."""
+        """An axis of any length, down to k elements; and k as a named dimension."""
         nodes = [{"id": ["v", "i"], "op": "topk", "in": ["x"], "attrs": {"k": 9}},
                  {"id": ["w", "j"], "op": "topk", "in": ["x"], "attrs": {"k": "m", "largest": False}}]
         self.service.put_program("few", {"dims": {"n": [9, 3000], "m": [1, 9]}, "nodes": nodes, "outputs": ["v", "i", "w", "j", "z"], "device": self.device,
@@ -74,7 +74,7 @@ class Few(DeviceTest):
             self.check(f"{m} of {n}", x, 1, m, False, found["w"], found["j"])
 
     def test_drawn(self):
-        """Of one seed the first few drawn are those with which all of them, sorted, begin."""
+        """With one seed, the first few drawn elements are the first of the sorted complete draw."""
         weights = torch.rand(3, 300, generator=torch.Generator().manual_seed(1))
         few, every = (self.run_graph([{"id": "d", "op": "multinomial", "in": ["w"], "attrs": {"num_samples": n, "seed": 5}}], ["d"], {"w": weights})["d"]
                       for n in (4, 300))
@@ -82,7 +82,8 @@ class Few(DeviceTest):
         self.close("multinomial", few, every[:, :4])
 
     def test_without_a_sort(self):
-        """One kernel finds the first of many rows; a sort of that length is four and keeps what it has sorted."""
+        """One kernel finds the first elements of many rows; a sort of this length takes four kernels and materializes the
+        sorted rows."""
         document = {"nodes": [{"id": ["v", "i"], "op": "topk", "in": ["x"], "attrs": {"k": 5}}], "outputs": ["v", "i"], "device": self.device, "debug": 1}
         _, answer = self.service.exchange("POST", "run", document, {"x": values("float32", (64, 1000))})
         self.assertLessEqual(answer["stats"]["kernels"], 2, answer["stats"])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""float8_e4m3 and float8_e5m2 against their definition (Micikevicius et al., arXiv:2209.05433), since torch 1.13 has none: every code,
-every rounding edge, arithmetic that rounds once, on each device."""
+"""float8_e4m3 and float8_e5m2 against their definition (Micikevicius et al., arXiv:2209.05433), since torch 1.13 lacks them.
+
+The tests cover every code, every rounding boundary, and arithmetic that rounds once, on each device.
+"""
 
 import base64
 import json
@@ -11,12 +13,12 @@ import numpy as np
 
 from service import DeviceTest, on_each_device
 
-FORMATS = {"float8_e4m3": (3, 7), "float8_e5m2": (2, 15)}  # bits of the fraction, bias
+FORMATS = {"float8_e4m3": (3, 7), "float8_e5m2": (2, 15)}  # bits of the fraction, exponent bias
 SPECIAL = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def table(name):
-    """The value of each code."""
+    """Returns the value of each code."""
     fraction, bias = FORMATS[name]
     values = []
     for code in range(256):
@@ -31,9 +33,10 @@ def table(name):
 
 
 def nearest(name, numbers):
-    """Each to the nearest value, of two as near to the one of the even code; past the last one infinity, or NaN where there is none."""
+    """Rounds to the nearest value, ties to the even code; past the largest value to infinity, or to NaN if the format lacks
+    infinities."""
     values = np.array([v for v in table(name)[:128] if math.isfinite(v)])
-    values = np.append(values, 2 * values[-1] - values[-2])  # the one that is no more
+    values = np.append(values, 2 * values[-1] - values[-2])  # the virtual successor of the largest value
     rounded = []
     for number in numbers:
         size = abs(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keccak beside hashlib: lengths around a block, several rows, outputs of more than a block, and the tree of hash."""
+"""Keccak against hashlib: lengths around a block, several rows, outputs of more than a block, and the tree of the op hash."""
 
 import hashlib
 import sys
@@ -18,7 +18,7 @@ def digest(kind, data, size=16):
 
 
 def tree(data):
-    """What hash says of up to a MiB."""
+    """The definition of the op hash for up to a MiB."""
     data = data + bytes(-len(data) % (1 << 20) if data else 1 << 20)
     return digest("shake_128", b"".join(digest("shake_128", data[at:at + 4096]) for at in range(0, len(data), 4096)))
 

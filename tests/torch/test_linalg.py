@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The singular value decomposition: what must hold of any, since signs are free, and its gradients through what no sign changes."""
+"""The singular value decomposition: its defining properties, since signs are free, and gradients of sign-independent
+functions."""
 
 import itertools
 import sys
@@ -14,7 +15,7 @@ BOUND = {torch.float32: 1e-5, torch.float64: 1e-13}
 
 
 def ranked(shape, rank, dtype):
-    """Rows and columns of which |rank| are independent."""
+    """A matrix of which |rank| rows and columns are independent."""
     return torch.randn(*shape[:-1], rank, dtype=dtype) @ torch.randn(*shape[:-2], rank, shape[-1], dtype=dtype)
 
 
@@ -58,7 +59,7 @@ class Decomposition(DeviceTest):
     def test_far_scales(self):
         torch.manual_seed(1)
         x = torch.randn(4, 4)
-        for scale in (1e-25, 1e25):  # squares of these are no float32
+        for scale in (1e-25, 1e25):  # squares of these overflow or underflow in float32
             u, s, v = self.decompose(x * scale, False)
             self.close("u s v", (u * s) @ v / scale, x, 1e-5, 1e-5)
 
@@ -69,7 +70,7 @@ class Decomposition(DeviceTest):
 
 @on_each_device
 class Large(DeviceTest):
-    """Hundreds of columns: a loop of so many steps, and its gradient."""
+    """Hundreds of columns: a loop of many steps, and its gradient."""
 
     def test_cholesky_and_solve(self):
         torch.manual_seed(5)
@@ -83,13 +84,13 @@ class Large(DeviceTest):
         found = self.run_graph(nodes, ["l", "y", "g"], {"a": a, "b": b})
         self.close("l", found["l"], want, 1e-4, 1e-5)
         self.close("y", found["y"], y, 1e-3, 1e-5)
-        # the lower triangle alone is read here, torch's gradient is that of a symmetric matrix
+        # the op reads only the lower triangle, torch's gradient treats the matrix as symmetric
         self.close("g + g^T", found["g"] + found["g"].T, a.grad + a.grad.T, 2e-3, 2e-3)
 
 
 class Gradients(ServiceTest):
     def loss(self, x, w, full):
-        """As torch's value, and as nodes: functions of u s^3 v, of s, and of u diag u^T, none of which a sign changes."""
+        """A loss in torch and as nodes: functions of u s^3 v, of s, and of u diag u^T, which do not depend on signs."""
         short = min(x.shape[-2:])
         u, s, v = torch.linalg.svd(x, full_matrices=False)
         value = (((u * s.pow(3).unsqueeze(-2)) @ v) * w["w2"]).sum() + (s * w["w1"]).sum() + ((u * w["w1"]) @ u.mT).square().sum()

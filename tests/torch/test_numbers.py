@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What no single op shows: second derivatives, gradients of intermediates, exact integers, literals, named dimensions, and every
-dtype through safetensors."""
+"""Properties of combined ops: second derivatives, gradients of intermediates, exact integers, literals, named dimensions,
+safetensors."""
 
 import json
 import unittest
@@ -18,7 +18,7 @@ def normal(seed, *shape):
     return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
 
 
-# op -> (torch's, attributes, loosening); each is applied to positive numbers, [3, 4] or the shape given
+# op -> (torch's function, attributes, factor of the bound); each is applied to positive numbers, [3, 4] or the given shape
 SECOND = {
     "exp": (torch.exp, {}, 1), "sin": (torch.sin, {}, 1), "cos": (torch.cos, {}, 1), "sigmoid": (torch.sigmoid, {}, 1),
     "tanh": (torch.tanh, {}, 4), "gelu": (F.gelu, {}, 4), "silu": (F.silu, {}, 1), "softplus": (F.softplus, {}, 1),
@@ -55,7 +55,7 @@ class Derivatives(DeviceTest):
                 self.close(f"{op}, second order", got[f"{op}.h"], wanted[op].float(), 1e-4 * loose, 3e-5 * loose)
 
     def test_second_order_of_products(self):
-        """The Hessian of a small network, times a vector."""
+        """The product of a small network's Hessian with a vector."""
         x, w, k = normal(2, 2, 3, 6, 6), normal(3, 4, 3, 3, 3) / 3, normal(4, 5, 64) / 8
         v = normal(5, 4, 3, 3, 3)
         nodes = [{"id": "c", "op": "conv2d", "in": ["x", "w"]}, {"id": "t", "op": "tanh", "in": ["c"]},
@@ -151,7 +151,7 @@ class Values(DeviceTest):
             self.close(name, got[name], want)
 
     def test_equal_outputs_have_places_of_their_own(self):
-        """Interned to one node, however many."""
+        """Equal outputs are interned to one node, but each has its own buffer."""
         names = [f"z{i}" for i in range(20)]
         nodes = [{"id": "y", "op": "square", "in": ["x"]}, *({"id": name, "op": "detach", "in": ["y"]} for name in names)]
         x = normal(11, 17)
@@ -160,13 +160,13 @@ class Values(DeviceTest):
             self.close(name, got[name], x * x)
 
     def test_every_dtype_through_safetensors(self):
-        """Bits come back as they went: through a run, and as a held tensor."""
+        """The bits of every dtype survive a run and storage as a retained tensor."""
         rng = np.random.default_rng(0)
         values = {}
         for name, (code, bits, _) in DTYPES.items():
             size = np.dtype(bits).itemsize
             raw = bytes(rng.integers(0, 2, 15, dtype=np.uint8)) if name == "bool" else rng.bytes(15 * size)
-            if name in FLOATS:  # numbers: NaN's payload may change in arithmetic, and is tested as a held tensor below
+            if name in FLOATS:  # arithmetic may change the payload of a NaN; the test of retained tensors below covers payloads
                 raw = encode(torch.from_numpy(rng.normal(size=15) * 100).to(DTYPES[name][2]))[2]
             values[name] = decode(code, [3, 5], raw)
         nodes = [{"id": f"{name}.y", "op": "transpose", "in": [name]} for name in values]
@@ -190,7 +190,7 @@ class Held(ServiceTest):
                 self.assertEqual((code, [3, 5], raw), next(iter(fixture.read_safetensors(body)[0].values())))
 
 
-# (op, shapes of the inputs with named dimensions, attributes, torch's); b is 5, then 3, from one plan
+# (op, shapes of the inputs with named dimensions, attributes, torch's function); b is 5, then 3, with one plan
 NAMED = (
     ("relu", [["b", 12]], {}, torch.relu),
     ("reshape", [["b", 12]], {"shape": [-1, 3, 4]}, lambda a: a.reshape(-1, 3, 4)),
@@ -258,20 +258,21 @@ class NamedDimensions(DeviceTest):
                     self.close(f"{what} ({name})", got[name], value, 1e-4, 1e-4)
 
     def test_many_places(self):
-        """More than a device launches groups, and loops longer than a driver lets them be; and one alone, from the same plan."""
+        """More work-groups than a device launches, and longer loops than a driver allows; and a single row, with the same
+        plan."""
         nodes = [{"id": "y", "op": "tanh", "in": ["x"]}, {"id": "s", "op": "sum", "in": ["x"]}, {"id": "m", "op": "max", "in": ["y"]},
                  {"id": "p", "op": "linear", "in": ["z", "w"]}]
         inputs = {"x": {"dtype": "float32", "shape": ["n"]}, "z": {"dtype": "float32", "shape": ["n", 3]}, "w": {"dtype": "float32", "shape": [8, 3]}}
         self.service.put_program("many", {"dims": {"n": [1, 300_000]}, "inputs": inputs, "nodes": nodes, "outputs": ["y", "s", "m", "p"],
                                           "device": self.device}, {})
-        for n in (1, 7, 100_003):  # the least, fewer than a block, and some more than 65,535
+        for n in (1, 7, 100_003):  # the least, less than a block, and more than 65,535
             x, z, w = normal(1, n), normal(2, n, 3), normal(3, 8, 3)
             got = self.service.step("many", {"x": x, "z": z, "w": w})
             for name, want, bound in (("y", x.tanh(), 1e-6), ("s", x.double().sum().float(), 1e-2), ("m", x.tanh().max(), 1e-6), ("p", F.linear(z, w), 1e-5)):
                 self.close(f"{name} of {n}", got[name], want, bound, bound)
 
     def test_long_runs(self):
-        """What pads to whole blocks, or to powers of two, does so for every size; so does who says it in a formula."""
+        """Padding to blocks or to powers of two works for every size, also in a size formula."""
         nodes = [{"id": "c", "op": "cumsum", "in": ["x"]}, {"id": "l", "op": "logcumsumexp", "in": ["x"]},
                  {"id": ["m", "mi"], "op": "cummax", "in": ["x"]}, {"id": ["v", "i"], "op": "topk", "in": ["x"], "attrs": {"k": "(n + 1) // 2"}},
                  {"id": "p", "op": "pad", "in": ["x"], "attrs": {"padding": [["(n + 63) // 64 * 64 - n", 0]]}},

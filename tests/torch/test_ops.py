@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every op of the wire, forward and gradient, against torch: on each device, in each dtype, many cases to a request."""
+"""Every op of the wire, forward and gradient, against torch: on each device, in each dtype, with many cases per request."""
 
 import concurrent.futures
 import json
@@ -21,24 +21,24 @@ from cases import BOOL, CASES, ELSEWHERE, INTS
 from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, on_each_device
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH = 60  # cases of a request
+BATCH = 60  # cases per request
 GRADIENT_LOOSE = 10
 ONCE_WRONG = ("cos larger angles", "flatten 1", "gather 1", "logsumexp special", "pad 1", "pad 3", "reshape 2", "sin larger angles",
-              "tan larger angles", "trunc 1")  # on some driver
-WIDE = ("sum", "prod", "cumsum", "cumprod")  # of integers give int64, of uint64 uint64
+              "tan larger angles", "trunc 1")  # failed on some driver
+WIDE = ("sum", "prod", "cumsum", "cumprod")  # integer operands give int64, uint64 operands give uint64
 
 
 OPS = {op["name"]: op for op in json.loads((HERE.parent.parent / "proto" / "ops.json").read_text())["ops"]}
 
 
 def input_name(op, place):
-    """Of an operand by its place: the last one may be many."""
+    """The input name of an operand by its index; the last input may be variadic."""
     inputs = OPS[op]["inputs"]
     return inputs[min(place, len(inputs) - 1)]["name"]
 
 
 def gradients_of_torch():
-    """{(op, input)} to which torch has a gradient in some case, and {(op, input)} to which it has one that is not 0."""
+    """Returns {(op, input)} with a torch gradient in some case, and {(op, input)} with a nonzero gradient."""
     compared, flowing = set(), set()
     for one in CASES:
         dtype = next((each for each in ("float32", "float64") if each in one.dtypes), None)
@@ -52,7 +52,8 @@ def gradients_of_torch():
 
 class EveryOp(unittest.TestCase):
     def test_gradients_are_what_the_table_says(self):
-        """Where ops.json has a gradient, a case compares it with torch's, and where it has none, torch's are 0."""
+        """For each gradient in ops.json a case compares torch's gradient; without a gradient in ops.json, torch's gradients are
+        0."""
         compared, flowing = gradients_of_torch()
         claimed = {(name, each) for name, op in OPS.items() for each in op["gradient"]}
         self.assertEqual(set(), {key for key in claimed - compared if key[0] not in ELSEWHERE}, "gradients without a case")
@@ -79,7 +80,7 @@ class EveryOp(unittest.TestCase):
         self.assertEqual(set(), {row[0] for row in known.KNOWN} - {one.name for one in CASES})
 
 
-# ---- what torch says
+# ---- expected results
 
 class Expected:
     """A case in a dtype: its inputs, the cotangent, and torch's results."""
@@ -92,13 +93,13 @@ class Expected:
             return
         exact, own = self.reference(self.values), self.own_result()
         if own is not None and not own.is_floating_point():
-            exact = own  # comparisons, indices, bits: nothing to round
+            exact = own  # comparisons, indices, bits: no rounding
         rounds = self.half() is not None and exact.dtype is torch.float32
         self.y = exact.detach().to(own.dtype if own is not None else self.half() if rounds else exact.dtype)
         self.slack = self.own_error(own)
 
     def own_error(self, own):
-        """How far off torch is where it computes in half itself: as much is allowed."""
+        """Returns the error of torch's own computation in a half type, which is allowed here too."""
         if own is None or self.half() is None or not own.is_floating_point():
             return 0
         off = np.abs(as_array(own) - as_array(self.y))
@@ -108,7 +109,8 @@ class Expected:
         return DTYPES[self.dtype][2] if self.dtype in ("float16", "bfloat16") else None
 
     def reference(self, values):
-        """torch's result; in float32 for the half types, on the same rounded values.  Gradients where the case has them."""
+        """Returns torch's result; for half types computed in float32 on the same rounded values.  With gradients if the case
+        has them."""
         half = self.half()
         ready = [v.float() if isinstance(v, torch.Tensor) and v.dtype is half else v for v in values]
         floats = [i for i, v in enumerate(ready) if isinstance(v, torch.Tensor) and v.is_floating_point()] if self.case.grad else []
@@ -123,7 +125,7 @@ class Expected:
         return y
 
     def own_result(self):
-        """What torch computes in the dtype itself, or None where its CPU kernels lack it."""
+        """Returns torch's result in the dtype itself, or None if its CPU kernels lack the dtype."""
         try:
             with torch.no_grad():
                 return self.case.torch_op(*self.values)
@@ -137,7 +139,7 @@ class Expected:
         y = at(np.int64)
         if y.dtype is not torch.int64:
             return y
-        follows = at(np.int32).dtype is torch.int32  # the dtype of the input, not an index
+        follows = at(np.int32).dtype is torch.int32  # the result has the dtype of the input and is no index
         return y.numpy().astype(self.dtype) if follows else y.numpy().astype("uint64") if self.case.op in WIDE and self.dtype == "uint64" else y
 
 
@@ -166,7 +168,8 @@ class Batch:
         return nodes, outputs, tensors
 
     def run(self, test):
-        """{(expected, part)} -> what is wrong, "" where nothing is.  One that is refused is told and left out of the next try."""
+        """Returns {(expected, part): error}, with "" for no error.  A refused case is reported and omitted from the next
+        attempt."""
         found = {}
         while self.expected:
             try:
@@ -187,7 +190,7 @@ class Batch:
         elif len(self.expected) == 1:
             one = self.expected.popitem()[1]
             found[one, "forward"] = f"refused: {refused}"
-        else:  # one of them: look for it in halves
+        else:  # one case of several: bisect
             all_of_them, self.expected = list(self.expected.values()), {}
             for half in (all_of_them[::2], all_of_them[1::2]):
                 found.update(Batch(half).run(test))
@@ -204,8 +207,8 @@ def compare(one, place, got):
 
 
 def sampled(dtype):
-    """What the drivers get unless all is asked for: in float32 every op's first case and one in six of the others; in the other
-    dtypes one case of each third op; and what was once wrong on one of them."""
+    """Returns the sample for drivers: in float32 every op's first case and one in six of the others; in the other dtypes one
+    case of every third op; and cases that once failed on a driver."""
     first, chosen = set(), []
     for one in CASES:
         if dtype not in one.dtypes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sorts of one run and of many: exactly the stable order, of equals, zeros, the ends of a dtype and what is no number."""
+"""Sorts of one run and of several runs: exactly the stable order, with equal values, zeros, the ends of a dtype and NaN."""
 
 import sys
 import unittest
@@ -9,7 +9,7 @@ import torch
 from service import DTYPES, DeviceTest, on_each_device
 from test_few import at, places, values
 
-# shape, axis, how many are taken: one run, then several, of which the last is not whole, or has no other to be merged with
+# shape, axis, number of taken elements: one run, then several, the last of which is incomplete or has no run to merge with
 SHAPES = (((128,), 0, 128), ((40, 257), 1, 257), ((2, 1100), 1, 1100), ((1500, 2), 0, 1500), ((1, 3000), 1, 3000), ((2, 1500), 1, 100), ((1, 2200), 1, 700))
 
 
@@ -35,7 +35,7 @@ class Order(DeviceTest):
                     self.close("values", found[f"v{name}"], at(x, want, axis), 0, 0)
 
     def test_named(self):
-        """Of any number of elements, with which runs are whole, in part or nothing at all."""
+        """Any number of elements: with full, partial and empty runs."""
         self.service.put_program("order", {"dims": {"n": [1, 900]}, "nodes": [{"id": ["v", "i"], "op": "sort", "in": ["x"]}], "outputs": ["v", "i"],
                                            "device": self.device, "inputs": {"x": {"dtype": "float32", "shape": [30, "n"]}}}, {})
         for n in (1, 255, 256, 257, 700, 899, 900):
@@ -44,7 +44,8 @@ class Order(DeviceTest):
                 self.close("places", self.service.step("order", {"x": x})["i"], places(x, 1, n, False))
 
     def test_merges_in_registers(self):
-        """A merge makes 16 places at a time in registers; there are as many as double a run of 256 up to the length."""
+        """A merge produces 16 elements at a time in registers; there is one merge per doubling from a run of 256 to the
+        length."""
         document = {"nodes": [{"id": ["v", "i"], "op": "sort", "in": ["x"]}], "outputs": ["v", "i"], "device": self.device, "debug": 3}
         _, answer = self.service.exchange("POST", "run", document, {"x": torch.randn(64, 1000)})
         moves = [line for line in answer["stats"]["debug"].splitlines() if line.startswith("kernel e_64_")]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""float32_matmul_precision: with "high", units of bfloat16 do products of float32 in three parts, nearly as exact as torch's own float32;
-without it, and where there is no such unit, nothing changes."""
+"""float32_matmul_precision: "high" computes float32 products on bfloat16 units in three parts, nearly as exactly as torch.
+
+Without the setting, and on devices without such a unit, nothing changes.
+"""
 
 import unittest
 
@@ -9,7 +11,7 @@ import torch.nn.functional as F
 
 from service import ServiceTest
 
-# Of the sum of the sizes of its products, what a sum of them may be off by: see tests/plan/test_precision.c
+# Error bound of a sum, relative to the sum of the magnitudes of its products: see tests/plan/test_precision.c
 MOST_ERROR = 1.25e-5
 FIELD = "float32_matmul_precision"
 
@@ -38,7 +40,7 @@ class Precision(ServiceTest):
         return outputs["y"], answer["stats"]
 
     def has_unit(self):
-        """Does the device split this product, where it is asked to?"""
+        """Whether the device splits this product at "high"."""
         return "bfloat16x3" in self.compute("matmul", **{FIELD: "high"})[1]["debug"]
 
     def test_beside_torch(self):
@@ -78,7 +80,7 @@ class Precision(ServiceTest):
         self.assertTrue(torch.allclose(got[want.isfinite()], want[want.isfinite()], rtol=2e-5, atol=1e-3))
 
     def test_programs(self):
-        """A program has the precision it was put with, whoever runs it."""
+        """A program keeps the precision of its PUT, whoever runs it."""
         results = {}
         for name, members in (("plain", {}), ("high", {FIELD: "high"})):
             document = {"inputs": {"x": {"dtype": "float32", "shape": [128, 96]}, "w": {"dtype": "float32", "shape": [96, 80]}},
@@ -98,7 +100,7 @@ class PrecisionOfTheServer(ServiceTest):
     args = (*Precision.args, "--float32-matmul-precision", "high")
 
     def test_default(self):
-        """The server's word is for requests that have none."""
+        """The server's setting applies to requests without one."""
         results = {}
         for word in (None, "high", "highest"):
             document = {"nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"], **({FIELD: word} if word else {})}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Random ops: their distributions, and that a seed gives the same bits everywhere and always.
+"""Random ops: their distributions, and identical bits for a seed on every device and at any time.
 
-The seeds are fixed, so a bound is either kept or not; each is about five standard errors wide."""
+The seeds are fixed, so the results are deterministic; each bound is about five standard errors.
+"""
 
 import itertools
 import math
@@ -13,8 +14,8 @@ import torch
 from service import DEVICES, FLOATS, DeviceTest, ServiceTest, encode, on_each_device
 
 COUNT = 50000
-ERRORS = 5.0  # standard errors that a moment may be off
-EXACT_OPS = {  # whole numbers, or a scaling of them: the same bits on every device
+ERRORS = 5.0  # allowed standard errors of a moment
+EXACT_OPS = {  # integers, or multiples of integers: identical bits on every device
     "uniform": {"shape": [1000]}, "randint": {"shape": [1000], "low": -7, "high": 12345678901}, "randperm": {"n": 1000},
     "kaiming_uniform": {"shape": [30, 33]}, "glorot_uniform": {"shape": [30, 33]}, "scaled_uniform": {"shape": [30, 33]},
 }
@@ -25,7 +26,7 @@ def normal_cdf(x):
 
 
 def kolmogorov(values, cdf):
-    """The largest distance of the sample's distribution function from the true one, in units of 1 / sqrt(n)."""
+    """The largest distance between the sample's and the true distribution function, in units of 1 / sqrt(n)."""
     x = np.sort(np.asarray(values, np.float64))
     n = len(x)
     p = cdf(x)
@@ -43,7 +44,7 @@ class Distributions(DeviceTest):
         return self.run_graph([node], ["y"], tensors, seed=seed)["y"]
 
     def moments(self, values, mean, variance, fourth):
-        """Mean and variance against the true ones; |fourth| is the fourth central moment."""
+        """Checks mean and variance; |fourth| is the fourth central moment."""
         n = len(values)
         self.assertLess(abs(values.mean() - mean), ERRORS * math.sqrt(variance / n))
         self.assertLess(abs(values.var() - variance), ERRORS * math.sqrt((fourth - variance ** 2) / n))
@@ -55,7 +56,7 @@ class Distributions(DeviceTest):
         self.assertGreaterEqual(values.min(), low)
         self.assertLessEqual(values.max(), high)
         self.moments(values, (low + high) / 2, width ** 2 / 12, width ** 4 / 80)
-        self.assertLess(kolmogorov(values, lambda x: (x - low) / width), 2.0)  # of 2,000 samples one is over 1.95
+        self.assertLess(kolmogorov(values, lambda x: (x - low) / width), 2.0)  # of 2,000 samples one exceeds 1.95
 
     def test_uniform(self):
         for attrs, low, high in (({}, 0, 1), ({"low": -3, "high": 5}, -3, 5)):
@@ -85,7 +86,7 @@ class Distributions(DeviceTest):
         self.assertEqual(torch.int64, values.dtype)
         counts = torch.bincount(values + 3, minlength=10).double()
         self.assertEqual(10, len(counts))
-        self.assertLess((((counts - COUNT / 10) ** 2) / (COUNT / 10)).sum().item(), 33.7)  # of 10,000 samples one is over that
+        self.assertLess((((counts - COUNT / 10) ** 2) / (COUNT / 10)).sum().item(), 33.7)  # of 10,000 samples one exceeds this
         wide = self.draw("randint", {"shape": [1000], "low": -(2**63), "high": 2**63 - 1})
         self.assertLess(abs((wide > 0).double().mean().item() - 0.5), ERRORS * 0.5 / math.sqrt(1000))
         self.assertEqual(torch.uint8, self.draw("randint", {"shape": [10], "high": 256, "dtype": "uint8"}).dtype)
@@ -96,7 +97,7 @@ class Distributions(DeviceTest):
             self.assertEqual(list(range(n)), sorted(values.tolist()), n)
         order = numbers(values)
         self.assertLess(abs(np.corrcoef(order[:-1], order[1:])[0, 1]), ERRORS / math.sqrt(len(order)))
-        self.assertLess((order == np.arange(len(order))).sum(), 10)  # one stays in its place, on average
+        self.assertLess((order == np.arange(len(order))).sum(), 10)  # on average one element keeps its place
 
     def test_every_order_of_randperm_comes_as_often(self):
         tries = 2400
@@ -109,7 +110,7 @@ class Distributions(DeviceTest):
             seen[order] = seen.get(order, 0) + 1
         self.assertEqual(set(itertools.permutations(range(4))), set(seen))
         expected = tries / 24
-        self.assertLess(sum((n - expected) ** 2 / expected for n in seen.values()), 58.6)  # 23 degrees; one in 17,000
+        self.assertLess(sum((n - expected) ** 2 / expected for n in seen.values()), 58.6)  # 23 degrees of freedom; one in 17,000 exceeds this
 
     def test_batches(self):
         n, batch, epochs = 1000, 64, 4
@@ -131,9 +132,9 @@ class Distributions(DeviceTest):
             if not shuffle:
                 self.assertTrue(torch.equal(whole, torch.arange(steps * batch).expand(epochs, -1)))
                 continue
-            self.assertTrue(all((whole[a] == whole[b]).sum() < 12 for a in range(epochs) for b in range(a)))  # one in common, on average
+            self.assertTrue(all((whole[a] == whole[b]).sum() < 12 for a in range(epochs) for b in range(a)))  # on average one element is equal
             left = [set(range(n)) - set(epoch.tolist()) for epoch in whole]
-            self.assertEqual(epochs, len({frozenset(rest) for rest in left}))  # others are left out each time
+            self.assertEqual(epochs, len({frozenset(rest) for rest in left}))  # each epoch omits other elements
             order = numbers(whole[0])
             self.assertLess(abs(np.corrcoef(order[:-1], order[1:])[0, 1]), ERRORS / math.sqrt(len(order)))
 
@@ -167,7 +168,7 @@ class Distributions(DeviceTest):
             share = torch.bincount(row, minlength=4).double() / COUNT
             for got, wanted in zip(share.tolist(), weight.tolist()):
                 self.assertLessEqual(abs(got - wanted), ERRORS * math.sqrt(wanted * (1 - wanted) / COUNT))
-        # Without replacement each comes once; the first is drawn by weight, the second by weight among the others.
+        # Without replacement each index occurs once; the first is drawn by weight, the second by weight among the rest.
         rows = torch.tensor([1.0, 2, 3, 4]).repeat(COUNT // 4, 1)
         values = self.draw("multinomial", {"num_samples": 2}, tensors={"w": rows})
         self.assertFalse((values[:, 0] == values[:, 1]).any())
@@ -206,7 +207,7 @@ class Distributions(DeviceTest):
         self.assertNotEqual(draw({"seed": 1}, 1), draw({"seed": 2}, 1))
         nodes = [{"id": name, "op": "uniform", "attrs": {"shape": [33]}} for name in "ab"]
         got = self.run_graph(nodes, ["a", "b"])
-        self.assertNotEqual(got["a"].tolist(), got["b"].tolist())  # each place in the graph draws its own
+        self.assertNotEqual(got["a"].tolist(), got["b"].tolist())  # each node of the graph draws its own numbers
 
     def test_a_key_fixes_the_draw(self):
         nodes = [{"id": "y", "op": "uniform", "in": ["k"], "attrs": {"shape": [33]}}]

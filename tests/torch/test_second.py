@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Gradients of gradients against torch's, in float64, for every op of which ops.json says that it has them: the cases of test_ops,
-differentiated twice along directions drawn from their names."""
+"""Second gradients against torch in float64, for every op with second gradients in ops.json.
+
+The cases of test_ops are differentiated twice along directions that are drawn from their names.
+"""
 
 import sys
 import unittest
@@ -13,18 +15,18 @@ from cases import CASES, ELSEWHERE
 from service import DeviceTest, on_each_device
 from test_ops import OPS
 
-LARGEST = 2000  # elements of a case
-EACH = 4  # cases of an op
-THIRD = 3  # of the ops on a driver
-BATCH = 6  # cases of a request: lavapipe takes seconds for a kernel with sines of float64
-LOOSE = 1e-8  # relative to the largest of a tensor: approximations lose a few digits with each derivative
+LARGEST = 2000  # limit of a case's elements
+EACH = 4  # cases per op
+THIRD = 3  # drivers test every third op
+BATCH = 6  # cases per request: lavapipe takes seconds for a kernel with float64 sines
+LOOSE = 1e-8  # relative to the tensor's largest element: approximations lose a few digits per derivative
 
-# Ops whose second gradients other files look at.
+# Ops whose second gradients are tested in other files.
 ELSEWHERE_TOO = {"svd": "test_linalg.py", "scan": "test_control.py", "cond": "test_control.py"}
 
 
 class Twice:
-    """A case and what torch makes of it."""
+    """A case and torch's results."""
 
     def __init__(self, one):
         self.case, self.values = one, one.values("float64")
@@ -48,7 +50,7 @@ class Twice:
         return torch.from_numpy(np.asarray(self.rng.normal(size=tuple(like.shape))))
 
     def graph(self, place):
-        """(nodes, outputs, tensors)"""
+        """Returns (nodes, outputs, tensors)."""
         one = self.case
         names = [value if isinstance(value, (int, float)) else f"{place}x{i}" for i, value in enumerate(self.values)]
         tensors = {name: value for name, value in zip(names, self.values) if isinstance(name, str)}
@@ -68,7 +70,7 @@ class Twice:
 
 
 def smooth_cases(each):
-    """{op: cases} of what has a second gradient."""
+    """Returns {op: cases} of ops with a second gradient."""
     found = {}
     for one in CASES:
         if not one.grad or "float64" not in one.dtypes or not OPS[one.op]["second_gradient"] or "special" in one.name or len(found.get(one.op, [])) == each:

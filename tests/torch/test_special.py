@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Values and gradients at special points against torch's: zeros of both signs, one, infinities, NaN, tiny and huge numbers, for
-every elementwise op that has a gradient, in all combinations of its operands; and vectors of such numbers for reductions.
+"""Values and gradients at special points against torch: zeros of both signs, one, infinities, NaN, tiny and huge numbers.
 
-A value passes if it is torch's in float32 or torch's in float64, rounded: torch squares 1e30 in float32, which overflows.
+The tests cover every elementwise op with a gradient in all combinations of its operands, and vectors of such numbers for
+reductions. A value passes if it equals torch's result in float32, or torch's float64 result rounded: torch squares 1e30 in
+float32, which overflows.
 """
 
 import itertools
@@ -19,9 +20,9 @@ from test_ops import OPS, Batch, Expected
 
 INF, NAN = float("inf"), float("nan")
 POINTS = (0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e-30, -1e-30, 1e30, -1e30, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, 1e-5)
-FEW = POINTS[:7] + (2.0, 0.5)  # of ops with three operands
+FEW = POINTS[:7] + (2.0, 0.5)  # points for ops with three operands
 RELATIVE, ABSOLUTE = 1e-4, 1e-37
-CANCELLED = 1e-7  # the absolute bound of vectors, in whose gradients terms cancel
+CANCELLED = 1e-7  # absolute bound for vectors, whose gradients have cancelling terms
 NEWER = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
 VECTORS = ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [2.0, -3.0, 0.0], [0.0, 0.0, 5.0], [INF, 1.0, 2.0], [-INF, 1.0, 2.0], [INF, -INF, 1.0], [INF, INF, 1.0],
            [-INF, -INF, -INF], [NAN, 1.0, 2.0], [1.0, NAN, INF], [3.0, 2.0, 2.0], [1e30, 1.0, -1.0], [1e-30, 0.0, -1e-30], [-0.0, 0.0, -0.0])
@@ -32,11 +33,11 @@ def is_far(*operands):
 
 
 def remainder_is_lost(x, y, *_):
-    """x - y * n is off by the rounding of the product, and a quotient over 1e38 is infinite."""
+    """x - y * n has the rounding error of the product, and a quotient over 1e38 is infinite."""
     return abs(x) > 1000 * abs(y) > 0 or abs(x) == INF
 
 
-# (op, part or None for all) -> (which operands, why the results differ from torch's)
+# (op, part or None for all) -> (condition on the operands, reason why the results differ from torch's)
 DIFFERENT = {
     ("copysign", "g0"): (lambda x, y: x != x or abs(x) == INF, "the limit; torch divides infinity by infinity"),
     ("mish", "g0"): (is_far, "the limit; torch multiplies infinity by 0"),
@@ -48,7 +49,7 @@ DIFFERENT = {
     ("hardswish", "g0"): (lambda x: not NEWER and x == -3, "older versions of torch have the slope of the inside"),
     **{(op, "y"): (lambda x: not NEWER and -1e-20 < x < 0, "older versions of torch compute exp(x) - 1") for op in ("elu", "celu", "selu")},
 }
-# The same for vectors: (a condition on the list of operands, why).
+# The same for vectors: (condition on the list of operands, reason).
 DIFFERENT_VECTORS = {
     ("prod", "g0"): (lambda v: any(abs(x) == INF or x != x for x in v), "the product is divided by the element, which is infinite"),
     ("max", "g0"): (lambda v: any(x != x for x in v), "no element equals NaN"),
@@ -57,13 +58,13 @@ DIFFERENT_VECTORS = {
     ("logcumsumexp", "g0"): (lambda v: -INF in v or 1e20 < max(v) < INF, "the limit; torch subtracts infinities, and loses terms that are equal"),
     **{(op, None): (lambda v: any(0 < abs(x) < 1e-20 or 1e20 < abs(x) < INF for x in v), "the squares leave the range of float32") for op in ("std", "layer_norm")},
 }
-# Ops that are not functions of a single element, or that are undefined outside of a range.
+# Ops that are not functions of a single element, or that are undefined outside a range.
 SKIPPED = {"one_cycle_lr": "it is a schedule of steps from 0", "binary_cross_entropy": "torch refuses what is no probability: test_probabilities",
            "batch_norm": "it needs a second axis", "split": "it has several results", "cummax": "it has several results", "cummin": "it has several results"}
 
 
 def is_elementwise(one, low, high):
-    """Does element i of the result depend on element i of the operands only?  Asked of numbers between the bounds."""
+    """Whether element i of the result depends only on element i of the operands, tested on numbers between the bounds."""
     places = len(one.draws)
     generator = torch.Generator().manual_seed(1)
     operands = [torch.rand(7, generator=generator) * (high - low) + low for _ in range(places)]
@@ -80,7 +81,7 @@ def is_elementwise(one, low, high):
 
 
 def elementwise_cases():
-    """One case for each op and attributes, with operands that are all combinations of the points."""
+    """Makes one case per op and attributes, with all combinations of the points as operands."""
     found = {}
     for one in CASES:
         values = one.values("float32") if "float32" in one.dtypes else []
@@ -99,7 +100,7 @@ def grid_case(one, places, extra=()):
 
 
 class Point:
-    """A case whose cotangent is 1 everywhere, in float32 and in float64."""
+    """A case with cotangent 1 everywhere, in float32 and in float64."""
 
     def __init__(self, one):
         self.case = one
@@ -109,7 +110,7 @@ class Point:
         self.expected.grads = {int(part[1:]): value for part, value in self.want.items() if part != "y"}
 
     def of_torch(self, kind):
-        """{part: value}: y, and the gradient g0, g1, ... to each operand."""
+        """Returns {part: value}: y, and the gradients g0, g1, ... to the operands."""
         values = self.expected.values
         ready = [value.to(kind).requires_grad_() if torch.is_tensor(value) else value for value in values]
         y = self.case.torch_op(*ready)
@@ -121,7 +122,7 @@ class Point:
         return parts
 
     def problems(self, got):
-        """The differences, one a line."""
+        """Returns the differences, one per line."""
         values = [value for value in self.expected.values if torch.is_tensor(value)]
         table = DIFFERENT if values[0].ndim == 1 else DIFFERENT_VECTORS
         for part, want in self.want.items():
@@ -142,7 +143,7 @@ def is_near(mine, want, absolute):
 
 
 def power_cases():
-    """Powers whose exponent or base is a literal: products and roots in place of a logarithm."""
+    """Powers whose exponent or base is a literal: computed by products and roots instead of a logarithm."""
     exponents = [Case("pow", [given(POINTS), number], lambda a, b: a ** b, {}, ("float32",), True, 1, f"pow to {number}", (0, 1))
                  for number in (0, 1, 2, 3, 8, -1, -2, -3, 0.5, -0.5, 2.5, -1.5, 0.25, 1e-3)]
     bases = [Case("pow", [number, given(POINTS)], lambda a, b: a ** b, {}, ("float32",), True, 1, f"pow of {number}", (0, 1))
@@ -151,7 +152,7 @@ def power_cases():
 
 
 def probability_cases():
-    """Probabilities and targets at their ends."""
+    """Probabilities and targets at the ends of their ranges."""
     columns = zip(*itertools.product((0.0, 1.0, 0.5, 1e-5, 0.999), (0.0, 1.0, 0.5)))
     loss = lambda p, t: torch.nn.functional.binary_cross_entropy(p, t, reduction="none")  # noqa: E731
     return [Case("binary_cross_entropy", [given(list(column)) for column in columns], loss, {"reduction": "none"}, ("float32",), True, 1, "probabilities", (0, 1))]

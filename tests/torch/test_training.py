@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training against torch: the optimisers over some steps, and the loss curves of small networks from the same weights."""
+"""Training against torch: steps of the optimisers, and the loss curves of small networks from the same weights."""
 
 import unittest
 
@@ -14,7 +14,7 @@ CURVE = 20
 
 
 class Formula(torch.optim.Optimizer):
-    """An optimiser that torch lacks, from its step: (parameter, gradient, number of the step, dict that remembers) -> new value."""
+    """An optimiser that torch lacks, by its step: (parameter, gradient, number of the step, state dict) -> new value."""
 
     def __init__(self, params, rule):
         super().__init__(params, {})
@@ -28,7 +28,7 @@ class Formula(torch.optim.Optimizer):
 
 
 class Clipped:
-    """An optimiser behind one of torch's ways to clip."""
+    """An optimiser after torch's gradient clipping."""
 
     def __init__(self, params, clip, optimiser):
         self.params, self.clip, self.inner = params, clip, optimiser(params)
@@ -42,7 +42,7 @@ class Clipped:
 
 
 def lamb(x, g, step, kept, rate=0.01, b1=0.9, b2=0.999, eps=1e-6, decay=0.1):
-    """You et al., arXiv:1904.00962, as tinygrad has it."""
+    """You et al., arXiv:1904.00962, as in tinygrad."""
     m = kept["m"] = b1 * kept.get("m", 0) + (1 - b1) * g
     v = kept["v"] = b2 * kept.get("v", 0) + (1 - b2) * g * g
     u = m / (1 - b1 ** step) / (torch.sqrt(v / (1 - b2 ** step)) + eps) + decay * x
@@ -50,7 +50,7 @@ def lamb(x, g, step, kept, rate=0.01, b1=0.9, b2=0.999, eps=1e-6, decay=0.1):
 
 
 def lars(x, g, step, kept, rate=0.1, momentum=0.9, decay=0.01, trust=0.1, classic=True, nesterov=False):
-    """You et al., arXiv:1708.03888, as tinygrad has it."""
+    """You et al., arXiv:1708.03888, as in tinygrad."""
     scale = rate * trust * x.norm() / (g.norm() + decay * x.norm())
     g = g + decay * x
     g = g * scale if classic else g
@@ -60,7 +60,7 @@ def lars(x, g, step, kept, rate=0.1, momentum=0.9, decay=0.01, trust=0.1, classi
 
 
 def muon(x, g, step, kept, rate=0.02, momentum=0.95, decay=0.1):
-    """Jordan et al., 2024, as tinygrad has it; a vector keeps its momentum as it is."""
+    """Jordan et al., 2024, as in tinygrad; the momentum of a vector is used unchanged."""
     b = kept["b"] = momentum * kept.get("b", 0) + g
     g = g + momentum * b
     if x.dim() > 1:
@@ -107,7 +107,7 @@ OPTIMISERS = {
                               lambda p: Clipped(p, lambda q: torch.nn.utils.clip_grad_value_(q, 0.01), lambda q: torch.optim.Adam(q, 0.1))),
 }
 
-# op -> (attributes, torch's scheduler of an SGD whose rate is 0.1)
+# op -> (attributes, torch's scheduler of an SGD with rate 0.1)
 SCHEDULES = {
     "step_lr": ({"lr": 0.1, "step_size": 3, "gamma": 0.5}, lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5)),
     "polynomial_lr": ({"lr": 0.1, "total": 8, "power": 2}, lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 8, 2)),
@@ -193,7 +193,7 @@ class Optimisers(DeviceTest):
         self.close("w", self.service.state("rated")["w"], torch.tensor([4 - 0.5 - 0.25 - 0.125]))
 
     def test_a_step_has_a_gradient(self):
-        """Of the sum of a first step's new values, beside their differences, which need float64."""
+        """The gradient of the sum of a first step's new values against their differences, which need float64."""
         x, h = torch.tensor([0.4, -0.7, 1.1], dtype=torch.float64), 1e-5
         kinds = {"sgd": {"lr": 0.3, "weight_decay": 0.1}, "adam": {"lr": 0.3, "eps": 0.1}, "adamw": {"lr": 0.3, "eps": 0.1}, "adagrad": {"lr": 0.3, "eps": 0.1},
                  "rmsprop": {"lr": 0.3, "eps": 0.1}, "lamb": {"lr": 0.3}, "lars": {"lr": 0.3, "tcoef": 0.1}, "muon": {"lr": 0.3}}
@@ -241,7 +241,7 @@ class Optimisers(DeviceTest):
 
 
 def chain(first, *ops):
-    """Nodes that follow one another; an op is (name, further inputs, attributes)."""
+    """Chains nodes; an op is (name, further inputs, attributes)."""
     nodes, last = [], first
     for i, (op, more, attrs) in enumerate(ops):
         nodes.append({"id": f"n{i}", "op": op, "in": [last, *more], "attrs": attrs})
@@ -251,7 +251,7 @@ def chain(first, *ops):
 
 @on_each_device
 class Curves(DeviceTest):
-    """The same weights, the same batches: the same losses."""
+    """Equal weights and equal batches give equal losses."""
 
     def compare(self, name, weights, nodes, logits, forward, op, attrs, make, x_shape, classes):
         g = torch.Generator().manual_seed(8)
@@ -267,7 +267,7 @@ class Curves(DeviceTest):
         first, xs = None, [draw(g, *x_shape) for _ in range(2)]
         for step in range(CURVE):
             x = xs[step % 2]
-            t = (x.flatten(1)[:, :classes]).argmax(1)  # something that can be learnt
+            t = (x.flatten(1)[:, :classes]).argmax(1)  # a target that can be learnt
             optimiser.zero_grad()
             loss = F.cross_entropy(forward(x, mine), t)
             loss.backward()
