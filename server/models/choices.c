@@ -131,7 +131,7 @@ static bool choices_order(loading *l, const bl_model *model)
         (void)bl_fail(l->err, BL_ENOMEM, "a model");
         return false;
     }
-    op->initial = true;
+    op->by = BL_BY_START;
     op->purges = bl_access_purges(l->models->server->access, model->owner);
     op->sent = bl_sent_retain(model->sent);
     l->models->to_start++;

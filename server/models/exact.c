@@ -103,6 +103,7 @@ void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int6
         bl_exact_answer(version, instance, rows);
         return;
     }
+    op->kind = BL_MODEL_OP_COMPILE;
     op->version = bl_model_version_retain(version);
     op->instance = instance;
     op->rows = rows;

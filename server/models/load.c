@@ -59,7 +59,7 @@ static bl_request *make_own(load *l, waiter *w)
     *w = (waiter){models, l->loader};
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
     if (rq != NULL) {
-        rq->own.asked = l->op->asked && l->op->nfiles > 0;
+        rq->own.asked = l->op->by == BL_BY_REQUEST && l->op->nfiles > 0;
         /* clients wait for the model; at a lower rank the request would never run on a device that is always busy */
         rq->item.rank = BL_RANK_INFER;
     }
@@ -445,7 +445,8 @@ static bl_model_row *load_row_of(load *l, uint64_t number)
  * of a device. */
 static bool stays(const load *l, const bl_model_row *row)
 {
-    return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->origin.kept != 0;
+    return (l->op->by == BL_BY_START || l->op->kind == BL_MODEL_OP_MEND) && row != NULL && row->version != NULL &&
+           row->version->origin.kept != 0;
 }
 
 /* Is the published version up to date with its files?  If not, the row becomes BL_MODEL_LOADING. */
@@ -458,7 +459,7 @@ static bool load_is_current(load *l, const bl_source_version *from)
     current = row != NULL && row->version != NULL && row->version->origin.fingerprint == from->fingerprint &&
               l->op->nfiles == 0 && !bl_model_version_lacks_any(row->version);
     /* the version was unloaded since the job was ordered */
-    current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL));
+    current = current || stays(l, row) || (l->op->kind == BL_MODEL_OP_MEND && (row == NULL || row->version == NULL));
     if (!current && row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;
         row->reason[0] = '\0';
@@ -573,7 +574,7 @@ static void load_tell_ready(const load *l, uint64_t number, double seconds)
     bl_models *models = l->models;
     char progress[48] = "";
     pthread_mutex_lock(&models->lock);
-    if (l->op->initial)
+    if (l->op->by == BL_BY_START)
         snprintf(progress, sizeof progress, " (%d of %d models)", models->nstart - models->to_start + 1, models->nstart);
     pthread_mutex_unlock(&models->lock);
     bl_log(BL_LOG_INFO, "model %s, version %llu is ready, loaded in %.1f s%s", l->op->name, (unsigned long long)number, seconds,
@@ -593,7 +594,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
     bl_log(BL_LOG_INFO, "model %s, version %llu: loading", l->op->name, (unsigned long long)from->number);
     st = load_version(l, from, &version);
     l->err = outer;
-    if (st == BL_OK && l->op->mends)
+    if (st == BL_OK && l->op->kind == BL_MODEL_OP_MEND)
         bl_models_mend(l->models, version);
     else if (st == BL_OK)
         st = bl_models_publish(l->models, version, &l->unloads, &problem);
@@ -630,7 +631,7 @@ static bl_status load_all(load *l)
             "Hugging Face folder");
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
-    if (err->status == BL_OK && !l->op->mends)
+    if (err->status == BL_OK && l->op->kind != BL_MODEL_OP_MEND)
         load_drop_others(l, &config);
     return err->status;
 }
@@ -648,7 +649,7 @@ static bl_status load_begin(load *l)
         st = bl_fail(l->err, BL_ENOMEM, "the list of models");
     } else {
         l->unloads = model->unloads;
-        if (l->op->config != NULL || l->op->asked || l->op->initial) {
+        if (l->op->config != NULL || l->op->by != BL_BY_SERVER) {
             l->before = model->config;
             model->config = l->op->config;
             l->op->config = NULL;
@@ -673,7 +674,7 @@ static bl_status load_begin(load *l)
  * request unloaded the model meanwhile. */
 static bl_status load_decide(load *l, bl_model *model, bl_sent **old)
 {
-    if (!l->op->asked)
+    if (l->op->by != BL_BY_REQUEST)
         return BL_OK;
     BL_TRY(check_unloads(model, l->unloads, l->err));
     *old = model->sent;
@@ -700,7 +701,7 @@ static bl_status load_end(load *l, bl_status st)
     model = bl_models_find(l->models, l->op->owner, l->op->name);
     if (st == BL_OK)
         st = load_decide(l, model, &old);
-    if (st == BL_OK && !l->op->mends && model != NULL)
+    if (st == BL_OK && l->op->kind != BL_MODEL_OP_MEND && model != NULL)
         forget_failures(model);
     if (l->replaced && st != BL_OK && model != NULL) {
         other = model->config;
@@ -733,7 +734,7 @@ static bl_status keep_files(load *l)
 static bl_status load_write_down(load *l)
 {
     bl_err why = {0};
-    if (!l->op->asked || bl_model_write_choice(l->models, l->op->owner, l->op->name, &why) == BL_OK)
+    if (l->op->by != BL_BY_REQUEST || bl_model_write_choice(l->models, l->op->owner, l->op->name, &why) == BL_OK)
         return BL_OK;
     return bl_fail(l->err, why.status, "it is ready, but would not be there after a restart: %s", why.text);
 }
@@ -742,7 +743,7 @@ static bl_status load_run(load *l)
 {
     bl_status st = BL_OK;
     BL_TRY(bl_access_check_owner(l->models->server->access, l->op->owner, l->op->purges, l->err));
-    if (l->op->asked && l->op->nfiles > 0)
+    if (l->op->by == BL_BY_REQUEST && l->op->nfiles > 0)
         BL_TRY(bl_models_admit(l->models, l->op->owner, l->op->name, l->err));
     BL_TRY(keep_files(l));
     if (l->op->nfiles > 0)
@@ -759,13 +760,20 @@ static bl_status load_run(load *l)
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
 {
     load l = {.models = models, .loader = loader, .op = op, .err = err, .arena = bl_arena_create(LOAD_BYTES)};
-    bl_status st = BL_OK;
-    if (l.arena == NULL)
-        st = bl_fail(err, BL_ENOMEM, "loading a model");
-    else
-        st = op->version != NULL ? load_make_exact(&l, op->version, op->instance, op->rows)
-             : op->kept != 0     ? bl_models_mend_kept(models, op->kept, err)
-                                 : load_run(&l);
+    bl_status st = l.arena == NULL ? bl_fail(err, BL_ENOMEM, "loading a model") : BL_OK;
+    if (st == BL_OK)
+        switch (op->kind) {
+        case BL_MODEL_OP_LOAD:
+        case BL_MODEL_OP_MEND:
+            st = load_run(&l);
+            break;
+        case BL_MODEL_OP_MEND_KEPT:
+            st = bl_models_mend_kept(models, op->kept, err);
+            break;
+        case BL_MODEL_OP_COMPILE:
+            st = load_make_exact(&l, op->version, op->instance, op->rows);
+            break;
+        }
     (void)st;
     bl_arena_destroy(l.arena);
 }

@@ -160,7 +160,7 @@ static void put_unknown(void *arg, const char *name)
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
     known = model != NULL && (model->nrows > 0 || model_handlers_is_lost(model));
-    if (model != NULL && model->loading)
+    if (model != NULL && model->loading != BL_LOADING_NONE)
         state = BL_MODEL_LOADING;
     if (model != NULL && model->reason[0] != '\0')
         memcpy(reason, model->reason, sizeof reason);
@@ -213,7 +213,8 @@ bl_status bl_handle_repository_index(bl_request *rq)
         if (!bl_model_is_seen(models, rq->owner, it.model) || (it.row == NULL && !model_handlers_is_lost(it.model)))
             continue;
         if (it.row == NULL) {
-            model_handlers_put_row(&list, it.model->name, NULL, it.model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE,
+            model_handlers_put_row(&list, it.model->name, NULL,
+                                   it.model->loading != BL_LOADING_NONE ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE,
                                    it.model->reason);
             continue;
         }
@@ -372,7 +373,7 @@ bl_status bl_handle_model_load(bl_request *rq)
         bl_model_op_destroy(rq->server->models, op);
         return st;
     }
-    op->asked = true;
+    op->by = BL_BY_REQUEST;
     op->purges = op->owner != 0 ? rq->purges : 0; /* owner 0 is never purged */
     op->rq = rq;
     rq->then = reply_loaded;

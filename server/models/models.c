@@ -101,7 +101,7 @@ static bool models_is_used(const bl_model *model)
 static bl_model *remove_unknown(bl_models *models, bl_model *model)
 {
     char key[KEY_SIZE];
-    if (model == NULL || model->nrows > 0 || model->loading || models_is_used(model))
+    if (model == NULL || model->nrows > 0 || model->loading != BL_LOADING_NONE || models_is_used(model))
         return NULL;
     (void)bl_namemap_remove(models->names, models_key_of(key, model->owner, model->name));
     return model;
@@ -129,7 +129,7 @@ static bool forget_one(bl_models *models, uint32_t owner)
     void *at = NULL;
     for (size_t i = 0; bl_namemap_at(models->names, i, &key, &at); i++) {
         bl_model *model = at;
-        if (model->owner != owner || model->loading || models_is_used(model))
+        if (model->owner != owner || model->loading != BL_LOADING_NONE || models_is_used(model))
             continue;
         (void)bl_namemap_remove(models->names, key);
         free_model(model);
@@ -151,7 +151,7 @@ static size_t count_names(bl_models *models, uint32_t owner, const char *name, s
         if (model->owner != owner || is_foldered(model) || strcmp(model->name, name) == 0)
             continue;
         *names += 1;
-        used += models_is_used(model) || (model->loading && model->admitted);
+        used += models_is_used(model) || model->loading == BL_LOADING_ADMITTED;
     }
     return used;
 }
@@ -170,8 +170,8 @@ bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, b
         st = bl_fail(err, BL_ENODEVMEM, "there are %zu models, which is the limit (--max-models)", used);
     else if ((model = bl_models_need(models, owner, name)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "the list of models");
-    else
-        model->admitted = true;
+    else if (model->loading == BL_LOADING_RUNS)
+        model->loading = BL_LOADING_ADMITTED;
     pthread_mutex_unlock(&models->lock);
     return st;
 }
@@ -360,11 +360,11 @@ static bl_model_op *take_op(bl_models *models)
 {
     for (bl_model_op *op = models->first_op; op != NULL; op = op->next) {
         bl_model *model = bl_models_need(models, op->owner, op->name);
-        if (op->taken || (model != NULL && model->loading))
+        if (op->taken || (model != NULL && model->loading != BL_LOADING_NONE))
             continue;
         op->taken = true;
         if (model != NULL)
-            model->loading = true;
+            model->loading = BL_LOADING_RUNS;
         return op;
     }
     return NULL;
@@ -373,7 +373,7 @@ static bl_model_op *take_op(bl_models *models)
 /* Under the lock: record why |op| failed.  If no version was tried, the reason goes to the newest version. */
 static void note_failure(bl_model *model, const bl_model_op *op, const bl_err *err)
 {
-    bool loads = op->version == NULL && op->kept == 0;
+    bool loads = op->kind == BL_MODEL_OP_LOAD || op->kind == BL_MODEL_OP_MEND;
     if (model->nrows == 0)
         bl_err_describe(err, model->reason, sizeof model->reason);
     /* BL_ECONFLICT: the model was unloaded, as its rows say */
@@ -397,7 +397,7 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
     *at = op->next;
     model = bl_models_find(models, op->owner, op->name);
     if (model != NULL) {
-        model->loading = model->admitted = false;
+        model->loading = BL_LOADING_NONE;
         note_failure(model, op, err);
     }
     if (model != NULL && model->choice == BL_CHOICE_NONE && model->stored == NULL &&
@@ -406,13 +406,13 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
         (void)bl_namemap_remove(models->names, models_key_of(key, op->owner, op->name));
     else
         model = NULL;
-    models->to_start -= op->initial;
+    models->to_start -= op->by == BL_BY_START;
     rq = op->rq;
     op->rq = NULL;
     pthread_cond_broadcast(&models->changed);
     pthread_mutex_unlock(&models->lock);
     if (err->status != BL_OK)
-        bl_log(op->version != NULL ? BL_LOG_INFO : BL_LOG_ERROR, "model %s: %s", op->name, err->text);
+        bl_log(op->kind == BL_MODEL_OP_COMPILE ? BL_LOG_INFO : BL_LOG_ERROR, "model %s: %s", op->name, err->text);
     bl_model_op_destroy(models, op);
     if (model != NULL)
         free_model(model); /* nothing is known of the model */
@@ -456,17 +456,10 @@ static void *run_loader(void *arg)
 
 /* ---- periodic work */
 
-void bl_models_wake(bl_models *models)
-{
-    pthread_mutex_lock(&models->lock);
-    models->woken = true;
-    pthread_cond_signal(&models->clock);
-    pthread_mutex_unlock(&models->lock);
-}
+enum { FIRST_WATCHED = 64 };
+static const int64_t LOOK_NS = 1000000000, NEVER_NS = INT64_MAX / 4;
 
-enum { FIRST_WATCHED = 64, REST_NS = 1000000000 };
-
-/* The versions that the looker thread retains during one round. */
+/* The versions that one round of periodic work retains. */
 typedef struct watched {
     bl_model_version **version;
     size_t n, most;
@@ -495,68 +488,55 @@ static void gather_versions(bl_models *models, watched *w)
             (void)watch(w, it.version);
 }
 
-/* One round of periodic work.  Returns the time of the next round. */
-static int64_t models_look(bl_models *models, watched *w, int64_t now)
+/* Once a second. */
+static void look_at_models(void *arg)
 {
-    int64_t next = now + REST_NS;
-    pthread_mutex_lock(&models->lock);
-    gather_versions(models, w);
-    pthread_mutex_unlock(&models->lock);
+    bl_models *models = arg;
+    watched w = {.version = bl_calloc(FIRST_WATCHED, sizeof *w.version), .most = FIRST_WATCHED};
+    int64_t now = bl_clock_ns();
     bl_workers_mend(models->server);
     bl_completions_ping(models);
-    for (size_t i = 0; i < w->n; i++) {
-        bl_model_version *version = w->version[i];
+    if (w.version == NULL)
+        return;
+    pthread_mutex_lock(&models->lock);
+    gather_versions(models, &w);
+    pthread_mutex_unlock(&models->lock);
+    for (size_t i = 0; i < w.n; i++) {
+        bl_model_version *version = w.version[i];
         if (version->sequential)
             bl_sequences_expire(version, now);
         bl_model_version_mend(version, now);
         bl_batch_kick(&version->batcher); /* start items that waited while all slots were lost */
         bl_model_version_release(version);
     }
-    return next;
+    free(w.version);
 }
 
-static void *run_looker(void *arg)
+/* Once every --model-poll seconds, and when a client asks. */
+static void poll_models(void *arg)
 {
     bl_models *models = arg;
-    watched w = {.version = bl_calloc(FIRST_WATCHED, sizeof *w.version), .most = FIRST_WATCHED};
-    int64_t every = (int64_t)(models->server->settings.model_poll * 1e9), polled = bl_clock_ns();
+    /* a client that asks for a reload has finished its copy, so the second poll at once sees a stable folder */
+    if (atomic_exchange(&models->asked, false))
+        bl_models_poll(models);
+    bl_models_poll(models);
+}
+
+/* Run a periodic task now. */
+static void models_wake(bl_models *models, bl_tick *const *task)
+{
     pthread_mutex_lock(&models->lock);
-    while (w.version != NULL && !models->stop) {
-        int64_t now = bl_clock_ns(), next = 0;
-        struct timespec until;
-        bool asked = models->asked;
-        models->woken = models->asked = false;
-        pthread_mutex_unlock(&models->lock);
-        next = models_look(models, &w, now);
-        /* a client that asks for a reload has finished its copy, so the second poll at once sees a stable folder */
-        if (asked) {
-            bl_models_poll(models);
-            bl_models_poll(models);
-        }
-        if (every > 0 && now - polled >= every) {
-            bl_models_poll(models);
-            polled = now;
-        }
-        if (every > 0 && polled + every < next)
-            next = polled + every;
-        until = bl_clock_after(CLOCK_MONOTONIC, next - now);
-        pthread_mutex_lock(&models->lock);
-        if (!models->woken && !models->stop)
-            pthread_cond_timedwait(&models->clock, &models->lock, &until);
-    }
+    if (*task != NULL)
+        bl_tick_wake(*task);
     pthread_mutex_unlock(&models->lock);
-    free(w.version);
-    return NULL;
 }
 
 void bl_models_reload(bl_models *models)
 {
     if (models == NULL)
         return;
-    pthread_mutex_lock(&models->lock);
-    models->asked = models->woken = true;
-    pthread_cond_signal(&models->clock);
-    pthread_mutex_unlock(&models->lock);
+    atomic_store(&models->asked, true);
+    models_wake(models, &models->poll);
 }
 
 /* ---- start and end */
@@ -599,7 +579,7 @@ static void order_initial(void *arg, const char *name)
     bl_err err = {0};
     if (op == NULL)
         return;
-    op->initial = true;
+    op->by = BL_BY_START;
     pthread_mutex_lock(&models->lock);
     models->to_start++;
     models->nstart++;
@@ -611,6 +591,7 @@ static void order_initial(void *arg, const char *name)
 static bl_status start_threads(bl_models *models, bl_err *err)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t every = (int64_t)(models->server->settings.model_poll * 1e9);
     int count = cores < 2 ? 2 : cores > BL_MODEL_MOST_LOADERS ? BL_MODEL_MOST_LOADERS : (int)cores;
     for (int i = 0; i < count; i++) {
         loader *one = bl_calloc(1, sizeof *one);
@@ -622,8 +603,9 @@ static bl_status start_threads(bl_models *models, bl_err *err)
         }
         models->nthreads++;
     }
-    models->looks = pthread_create(&models->looker, NULL, run_looker, models) == 0;
-    return models->looks ? BL_OK : bl_fail(err, BL_ENOMEM, "the thread that looks at models");
+    BL_TRY(bl_ticker_create(&models->ticker, err));
+    BL_TRY(bl_ticker_add(models->ticker, LOOK_NS, look_at_models, models, &models->look, err));
+    return bl_ticker_add(models->ticker, every > 0 ? every : NEVER_NS, poll_models, models, &models->poll, err);
 }
 
 /* Does a joint run of any model wait for a device, or run? */
@@ -648,7 +630,6 @@ bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
     pthread_mutex_init(&models->lock, NULL);
     pthread_mutex_init(&models->writing, NULL);
     pthread_cond_init(&models->changed, NULL);
-    bl_clock_cond_init(&models->clock);
     models->names = bl_namemap_create();
     if (models->names == NULL)
         return bl_fail(err, BL_ENOMEM, "models");
@@ -669,12 +650,11 @@ void bl_models_stop(bl_models *models)
         if (models->own[i] != NULL)
             atomic_store(&models->own[i]->cancel, true);
     pthread_cond_broadcast(&models->changed);
-    pthread_cond_signal(&models->clock);
+    models->look = models->poll = NULL; /* the ticker frees its tasks */
     pthread_mutex_unlock(&models->lock);
     for (int i = 0; i < models->nthreads; i++)
         pthread_join(models->thread[i], NULL);
-    if (models->looks)
-        pthread_join(models->looker, NULL);
+    bl_ticker_destroy(models->ticker);
     while (is_running(models) ||
            atomic_load(&models->generations) > 0) /* cancelled runs without a client end at their next launch */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -690,7 +670,6 @@ void bl_models_destroy(bl_models *models)
         free_model(model);
     bl_namemap_destroy(models->names);
     pthread_cond_destroy(&models->changed);
-    pthread_cond_destroy(&models->clock);
     pthread_mutex_destroy(&models->lock);
     pthread_mutex_destroy(&models->writing);
     free(models);
@@ -728,5 +707,5 @@ size_t bl_models_count_on(bl_models *models, const bl_worker *worker)
 
 void bl_models_replace(bl_models *models)
 {
-    bl_models_wake(models);
+    models_wake(models, &models->look);
 }

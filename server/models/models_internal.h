@@ -14,6 +14,7 @@
 #include "server/models/config.h"
 #include "server/models/models.h"
 #include "server/models/statistics.h"
+#include "server/ops/ticker.h"
 #include "server/programs/program_make.h"
 #include "server/store/names.h"
 
@@ -96,7 +97,7 @@ typedef struct bl_model_onnx {
     int narrowed; /* how often the ranges were narrowed because the device could not run the largest sizes */
 } bl_model_onnx;
 
-/* Looker's thread: whether the version is on the right devices. */
+/* Ticker's thread: whether the version is on the right devices. */
 typedef struct bl_model_placement {
     int64_t mended_ns; /* the last time at which the version was reloaded because a device was lost or drained */
     unsigned drains;   /* server->drain.count when the placement was last checked and correct */
@@ -159,13 +160,19 @@ typedef struct bl_model_tracing {
 /* The last decision of a request about a model name. */
 typedef enum bl_model_choice { BL_CHOICE_NONE, BL_CHOICE_LOADED, BL_CHOICE_UNLOADED } bl_model_choice;
 
+/* The work of a loader on a model. */
+typedef enum bl_model_loading {
+    BL_LOADING_NONE,
+    BL_LOADING_RUNS,
+    BL_LOADING_ADMITTED /* runs, and the model counts against --max-models */
+} bl_model_loading;
+
 /* A model name.  Under bl_models.lock. */
 typedef struct bl_model {
     char name[BL_MODEL_NAME_SIZE];
     uint32_t owner;
-    bool wanted;          /* the folder is watched, and changed files are loaded again */
-    bool loading;         /* a loader works on the model */
-    bool admitted;        /* the model that is being loaded counts against --max-models */
+    bool wanted; /* the folder is watched, and changed files are loaded again */
+    bl_model_loading loading;
     uint64_t fingerprint; /* hash of the files at the last attempt to load them */
     uint64_t seen;        /* hash of the files at the last poll */
     char *config;         /* the configuration of a load request, which replaces the file's; or NULL */
@@ -188,6 +195,19 @@ typedef struct bl_model_file {
     bl_span data;
 } bl_model_file;
 
+typedef enum bl_model_op_kind {
+    BL_MODEL_OP_LOAD,
+    BL_MODEL_OP_MEND,      /* reload only versions that were lost with a device; other versions of the model stay as they are */
+    BL_MODEL_OP_MEND_KEPT, /* reload only the version of row |kept| of the store, which was made of a program */
+    BL_MODEL_OP_COMPILE    /* load nothing, but compile a plan for runs of |rows| on |instance| of |version| */
+} bl_model_op_kind;
+
+typedef enum bl_model_op_by {
+    BL_BY_SERVER, /* files or devices changed */
+    BL_BY_START,  /* the start of the server */
+    BL_BY_REQUEST /* the result also holds after a restart; the request may have ended */
+} bl_model_op_by;
+
 /* A job of the loader threads. */
 typedef struct bl_model_op bl_model_op;
 struct bl_model_op {
@@ -202,13 +222,13 @@ struct bl_model_op {
     bl_sent *sent;   /* retained: |files| are views of this upload, which |mapped| maps; else NULL */
     bl_mapped mapped;
     bl_request *rq; /* the request that waits for the job, or NULL; under the lock */
-    bool taken, initial;
-    bool told;       /* the reason of the failure is in the row of a version already */
-    bool asked;      /* a request ordered the job, so its result also holds after a restart; the request may have ended */
-    uint64_t purges; /* bl_access_purges of the owner when the job was ordered */
-    bool mends;      /* reload only versions that were lost with a device; other versions of the model stay as they are */
-    int64_t kept;    /* reload only the version of this row of the store, which was made of a program; else 0 */
-    bl_model_version *version; /* retained: load nothing, but compile a plan for runs of |rows| on |instance| */
+    bl_model_op_kind kind;
+    bl_model_op_by by;
+    bool taken;                /* a loader has the job */
+    bool told;                 /* the reason of the failure is in the row of a version already */
+    uint64_t purges;           /* bl_access_purges of the owner when the job was ordered */
+    int64_t kept;              /* of BL_MODEL_OP_MEND_KEPT */
+    bl_model_version *version; /* of BL_MODEL_OP_COMPILE, like |instance| and |rows|; retained */
     bl_model_instance *instance;
     int64_t rows;
 };
@@ -242,11 +262,10 @@ struct bl_models {
     pthread_mutex_t writing;  /* taken before |lock|; held while the store is updated to the state of the registry */
     bool stop;
     int nthreads;
-    pthread_t thread[BL_MODEL_MOST_LOADERS], looker;
-    bool looks;           /* the looker thread exists: periodic polls, reloads and pings (models.c) */
-    pthread_cond_t clock; /* the looker thread waits for |clock| */
-    bool woken;
-    bool asked;                     /* the folder is to be polled now */
+    pthread_t thread[BL_MODEL_MOST_LOADERS];
+    bl_ticker *ticker;              /* reopening a device takes seconds, so models have a ticker of their own */
+    bl_tick *look, *poll;           /* under |lock|; NULL: the server stops */
+    atomic_bool asked;              /* a client asked for a poll of the folder */
     atomic_int generations;         /* texts that are being generated */
     struct bl_completion *streamed; /* requests that stream text, for keep-alive pings; under |lock| */
 };
@@ -280,8 +299,6 @@ bl_model_op *bl_model_op_create(uint32_t owner, const char *name); /* NULL if ou
 void bl_model_op_destroy(bl_models *models, bl_model_op *op);
 /* Do the settings load this model of the folder without a request? */
 bool bl_models_is_chosen(const bl_models *models, const char *name);
-/* Wake the looker thread. */
-void bl_models_wake(bl_models *models);
 /* Unload all versions permanently, and refuse versions that are being loaded now.  BL_ENOTFOUND: there is no such model. */
 BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
 /* Unload a model whose folder is gone.  The registry does not record this as a decision of a request. */
@@ -323,7 +340,7 @@ bool bl_source_is_there(bl_models *models);
 /* Decide whether the inference is traced, unless its client decided.  Under the lock. */
 void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
-/* ---- poll.c: on the looker thread */
+/* ---- poll.c: on the thread of models->ticker */
 void bl_models_poll(bl_models *models);
 /* Order a reload of the version if a lost device was reopened, or if a drained or resumed device changes its placement. */
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns);

@@ -17,7 +17,7 @@ static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* the interval of re
 /* Is the model unknown, with no version and no decision of a request? */
 static bool poll_is_new(const bl_model *model)
 {
-    return model == NULL || (model->nrows == 0 && !model->loading && model->choice == BL_CHOICE_NONE);
+    return model == NULL || (model->nrows == 0 && model->loading == BL_LOADING_NONE && model->choice == BL_CHOICE_NONE);
 }
 
 /* Does the model need a load, now that its files are |source|?  *fresh: the files were never tried before. */
@@ -32,7 +32,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
         if (model != NULL)
             model->wanted = true;
     }
-    if (model != NULL && model->wanted && !model->loading && source->fingerprint != model->fingerprint) {
+    if (model != NULL && model->wanted && model->loading == BL_LOADING_NONE && source->fingerprint != model->fingerprint) {
         changed = source->fingerprint == model->seen;
         *fresh = model->fingerprint == 0;
         model->seen = source->fingerprint;
@@ -73,7 +73,7 @@ static char (*list_names(bl_models *models, size_t *count))[BL_MODEL_NAME_SIZE]
     names = malloc((bl_namemap_count(models->names) + 1) * sizeof *names);
     for (size_t i = 0; names != NULL && bl_namemap_at(models->names, i, &key, &at); i++) {
         const bl_model *model = at;
-        if (model->owner == 0 && model->wanted && !model->loading)
+        if (model->owner == 0 && model->wanted && model->loading == BL_LOADING_NONE)
             memcpy(names[(*count)++], model->name, sizeof *names);
     }
     pthread_mutex_unlock(&models->lock);
@@ -107,10 +107,11 @@ static void load_again(bl_model_version *version, const char *why)
     bl_err err = {0};
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, version->owner, version->name);
-    if (model != NULL && !model->loading && (model->wanted || version->origin.kept != 0 || version->origin.sent != NULL))
+    if (model != NULL && model->loading == BL_LOADING_NONE &&
+        (model->wanted || version->origin.kept != 0 || version->origin.sent != NULL))
         op = bl_model_op_create(version->owner, version->name);
     if (op != NULL) {
-        op->mends = true;
+        op->kind = version->origin.kept != 0 ? BL_MODEL_OP_MEND_KEPT : BL_MODEL_OP_MEND;
         op->purges = version->origin.purges;
         op->kept = version->origin.kept;
         op->sent = bl_sent_retain(version->origin.sent);
