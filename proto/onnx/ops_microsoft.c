@@ -126,7 +126,7 @@ bl_onnx_value *bl_onnx_write_qattention(bl_onnx_call *c)
 
 /* ---- MultiHeadAttention */
 
-/* Part |i| of |parts| packed as [batch, length, heads, parts, size]. */
+/* Part |i| of |x|, which has its parts packed as [batch, length, heads, parts, size]. */
 static bl_onnx_value *unpack_heads(bl_onnx_call *c, bl_onnx_value *x, int i)
 {
     return bl_onnx_make(c, "transpose(squeeze(slice($0, start=$1, stop=$2, axis=[3]), axis=3), axis0=1, axis1=2)",

@@ -212,7 +212,7 @@ static void add_many(scene *s, int n)
         add(s, name);
         s->names[s->n - 1][0] = 'k';
     }
-    for (int i = 0; i < s->n; i++) /* the scene was moved when make_scene returned it */
+    for (int i = 0; i < s->n; i++) /* begin returned a copy of the scene, so the pointers must refer to this copy */
         s->sources[i].entry = s->sources[i].text = s->names[i];
 }
 

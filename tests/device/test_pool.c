@@ -198,7 +198,7 @@ static void room_is_made_until_there_is_enough(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(bl_buffer_alloc(dev, 6000, &h.buffer[i], NULL), BL_OK);
     bl_pool_set_room(pool, give_one, &h);
-    assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK); /* the hoard did not free a buffer for this allocation */
+    assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK); /* two freed buffers suffice */
     assert_int_equal(h.calls, 2);
     assert_int_equal(bl_pool_alloc(pool, 20001, &none, NULL), BL_ENODEVMEM); /* no amount of freed memory would suffice, so the
                                                                               * hoard is not asked */

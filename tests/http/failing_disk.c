@@ -55,7 +55,7 @@ static bool is_file(int fd)
     return fd > STDERR_FILENO && fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
 }
 
-/* The result of a failing write: an error, or in |len| half of the bytes, which the caller then writes. */
+/* True: the write fails with an error.  A short write halves |*len|, and the caller then writes this many bytes. */
 static bool cut(int fd, size_t *len)
 {
     if (!is_file(fd) || !strikes(true))

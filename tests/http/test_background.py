@@ -56,7 +56,7 @@ class Background(unittest.TestCase):
         return answer.json["outputs"]["y"]["data"]
 
     def until(self, server, what, seconds=60):
-        """Sends requests until |found| is true for the history.  Returns the history."""
+        """Sends requests until an event of the history has the kind |what|, or one of these kinds.  Returns the answer."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.step(server)

@@ -430,7 +430,8 @@ class Restarts(Served):
         self.assertGreaterEqual(losses, 3)
 
     def test_t14_nobody_interferes_meanwhile(self):
-        """While the program is restored and the job not yet resumed, other requests queue for the program, and a run waits."""
+        """While the program is restored and the job not yet resumed, other requests occupy the jobs' writer; every run gets
+        409."""
         told = self.submit("told", counter(), inputs={}, steps=30000, collect={"every": 1, "outputs": ["m"]})
         wait(self.server, told)
         self.losing("device:300")

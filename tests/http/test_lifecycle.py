@@ -119,7 +119,7 @@ class GoingAway(Leaving):
 
 
 def sorts(nth, x=1.5, many=40, **members):
-    """Returns a graph of sorts of different lengths, with separate kernels that take a second or more to compile; |number|
+    """Returns a graph of sorts of different lengths, with separate kernels that take a second or more to compile; |nth|
     makes them unique."""
     rows, outputs = [], [f"s{i}" for i in range(many)]
     for i, output in enumerate(outputs):
@@ -130,7 +130,7 @@ def sorts(nth, x=1.5, many=40, **members):
 
 
 def trained_sorts(many):
-    """Returns a program with |count| sorts per step in separate kernels, which trains through them."""
+    """Returns a program with |many| sorts per step in separate kernels, which trains through them."""
     rows, names = [], [f"w{i}" for i in range(many)]
     for i, name in enumerate(names):
         rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 300 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", name]},
@@ -149,7 +149,7 @@ class Compiling(Leaving):
         return time.monotonic() - begin
 
     def plan_of(self, nth):
-        """Returns whether the graph of the answer had to be compiled."""
+        """Returns "compiled" or "cached" for the plan of a graph, by a dry run."""
         return self.ok(self.call("POST", "/api/v1/run", sorts(nth, dry_run=True))).json["plan"]
 
     def works_for(self, seconds):

@@ -16,7 +16,7 @@ NEVER = 1000000000  # steps that never end during the test
 
 
 def until(get, want, seconds=60):
-    """Waits for the first result of get() for which |found| is true."""
+    """Waits for the first result of get() for which |want| is true."""
     end = time.monotonic() + seconds
     while not want(got := get()) and time.monotonic() < end:
         time.sleep(0.05)

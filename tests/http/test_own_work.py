@@ -110,7 +110,7 @@ class Writer(KeyedCase):
         return self.ok(self.call("one", "POST", J, {"program": name, "inputs": {}, **members}), 202).json["job"]
 
     def test_t23_it_is_written_whoever_reads(self):
-        """The job's writer stores reports, although reads of histories use all of the key's places."""
+        """The job's writer stores reports, although reads of histories use all of the key's places in the writer's queue."""
         told = self.submit("told", steps=30000, collect={"every": 1, "outputs": ["m"]})
         self.wait(told, ("done",))
         jobs = [self.submit(f"p{i}", steps=SLOW_STEPS, checkpoint={"seconds": 0.05}) for i in range(2)]

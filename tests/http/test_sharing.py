@@ -189,7 +189,7 @@ class Namespaces(KeyedCase):
         self.assertEqual([], before)
         self.ok(self.call("bob", "PUT", P + "/ref", program), 201)
         self.assertEqual([8], [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"])
-        # bob's objects do not hide the shared object
+        # bob cannot store an object that would hide the shared object
         lease = self.ok(self.call("bob", "POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
         keep = {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": [], "keep": {"alice:open": "y"}}
         for answer in (self.call("bob", "PUT", T + "/alice:open", [9]), self.call("bob", "PUT", T + "/alice:open?dtype=uint8&shape=1", b"9", OCTETS),

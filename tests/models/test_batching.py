@@ -51,7 +51,7 @@ class Batching(ModelsTest):
         return self.ok(self.call("GET", f"/v2/models/{model}/stats")).json["model_stats"][0]
 
     def many(self, model, count, rows=1, **parameters):
-        """Sends requests of |clients| clients at once; each client checks its own rows.  Returns the answers."""
+        """Sends the requests of |count| clients at once; each client checks its own rows.  Returns the answers."""
         def one(i):
             values = [float(4 * rows * i + k) for k in range(4 * rows)]
             x = {"name": "x", "shape": [rows, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16 * rows}}

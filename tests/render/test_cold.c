@@ -59,8 +59,8 @@ static void print_stacks(int turns, bl_text *text)
     }
 }
 
-/* The text form has no flag for arithmetic without overflow; lowering sets no operand list for instructions without
- * operands. */
+/* Sets the flag of arithmetic without overflow, which the text form lacks, and removes empty operand lists, which lowering does
+ * not make. */
 static bool mark(bl_linear *linear)
 {
     for (uint32_t i = 0; i < linear->ninst; i++) {

@@ -16,7 +16,7 @@
 enum {
     MOST_DEVICES = 16,
     MOST_ENTRIES = 64,
-    ONE_TILE = 16000 /* bytes of local memory for the sums of four warps with a tile each, and for the operands of two iterations,
+    ONE_TILE = 16000 /* bytes of local memory: the sums of four warps with a tile each, and the operands of two iterations,
                       * twice */
 };
 

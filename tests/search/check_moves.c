@@ -181,7 +181,7 @@ static int count_kind(const steps *list, bl_move_kind kind)
 }
 
 /* Of |n| lists one change away from |from|, few add a shared-memory copy, work-items that could share a copy, a split or
- * blocked sum, or a matrix unit: occasionally keeps only these. */
+ * blocked sum, or a matrix unit: in three of four cases keeps only the lists of one such kind, if any. */
 static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 {
     static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL,  BL_MOVE_SHARE,  BL_MOVE_LOCAL, BL_MOVE_SPLIT,
@@ -303,7 +303,7 @@ static void compare(checker *c, const char *where, const subject *s, candidate *
         judge(c, where, s, tried[i], &trial[i], number + i - 1);
 }
 
-/* Occasionally treats a device as a GPU, which has the most moves: drivers of CPUs run work-groups too, slowly.  The
+/* In two of three cases treats a device as a GPU, which has the most moves: drivers of CPUs run work-groups too, slowly.  The
  * interpreter imitates both kinds. */
 static void as_another(const checker *c, bl_target *target, uint64_t *seed)
 {

@@ -309,7 +309,7 @@ static void test_too_large(void **state)
     close_bench(&b);
 }
 
-/* Undoes each move of the heuristic separately, by the axis that it splits, and restores it. */
+/* Converts the heuristic's moves to steps, which name the axes that they split, and back; then omits each step. */
 static void test_steps(void **state)
 {
     bench b;
