@@ -14,8 +14,8 @@ enum {
     MAX_EXPONENT = 100000 /* beyond it every value of every type is zero or infinite */
 };
 
-/* Parameters of a binary format for number_scan_nearest.  |even_min| and |even_max| bound the powers of ten for which a product can be an
- * exact tie (Lemire 2021, section 9). */
+/* Parameters of a binary format for number_scan_nearest.  |even_min| and |even_max| bound the powers of ten for which a product
+ * can be an exact tie (Lemire 2021, section 9). */
 typedef struct format {
     int mantissa_bits, min_exponent, infinite, even_min, even_max, min_power, max_power;
 } format;

@@ -285,7 +285,7 @@ def run_folder_here(folder, report, names):
     if watched_threads.raised:  # raised after the last test
         print("\n".join(watched_threads.raised), file=sys.stderr)
         bad.append((unittest.FunctionTestCase(watched_threads.tell), ""))
-    whole = {getattr(test, "test_case", test) for test, _ in bad} | set(result.unexpectedSuccesses)  # of a subtest, its test
+    whole = {getattr(test, "test_case", test) for test, _ in bad} | set(result.unexpectedSuccesses)  # the test of a failed subtest
     pathlib.Path(report).write_text(json.dumps({
         "passed": result.passed + len(result.expectedFailures), "failures": sorted(test.id() for test in whole),
         "skipped": [[str(test), why] for test, why in result.skipped], "seconds": result.seconds}))

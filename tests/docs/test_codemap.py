@@ -35,7 +35,7 @@ class CodemapTest(DeskTest):
 class NamesTest(unittest.TestCase):
     """Files and functions named by the pages about the sources."""
 
-    pages = {PAGE: (60, 60), "docs/engine.md": (60, 30), "docs/engine_measurements.md": (20, 1), "docs/numerics.md": (5, 5), "docs/backend.md": (10, 4)}  # how many of each are there at least
+    pages = {PAGE: (60, 60), "docs/engine.md": (60, 30), "docs/engine_measurements.md": (20, 1), "docs/numerics.md": (5, 5), "docs/backend.md": (10, 4)}  # least numbers of named files and functions
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     kernels = re.compile(r"[a-z]+_[\d_a-z]*\d")
 
@@ -74,7 +74,7 @@ class NamesTest(unittest.TestCase):
 
     def test_functions(self):
         text = "\n".join(path.read_text(errors="replace") for path in self.files if path.suffix in (".c", ".h", ".def"))
-        words = {*re.findall(r"\w+", text), *(path.stem for path in self.files), "mma_a_rows_local"}  # the last is pasted together
+        words = {*re.findall(r"\w+", text), *(path.stem for path in self.files), "mma_a_rows_local"}  # the last name is made by a macro
         for page, (_, least) in self.pages.items():
             named = [name for name in self.named(page, r"`([a-z]\w*_\w+)`", r"`(bl_\w+)`") if not self.kernels.fullmatch(name)]
             self.assertGreater(len(named), least, page)

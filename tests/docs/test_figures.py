@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""README's figures are rows of docs/performance.md."""
+"""The figures of README are rows of docs/performance.md."""
 import sys
 import unittest
 

@@ -6,7 +6,7 @@ import unittest
 from served import ROOT
 
 COLUMNS = 120
-PAGES = ["README.md", "CODEMAP.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "ops.md")]  # ops.md is made from a table, a row a line
+PAGES = ["README.md", "CODEMAP.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "ops.md")]  # ops.md is generated with one line per row
 
 
 def long_lines(text):

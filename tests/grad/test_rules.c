@@ -491,7 +491,7 @@ static void test_product_with_zeros(void **state)
     bl_ir_destroy(p.ir);
 }
 
-/* Only the way from y to x is walked: nothing is built for what does not matter. */
+/* The gradient visits only nodes between y and x: it makes no nodes for operands without influence. */
 static void test_nothing_for_nothing(void **state)
 {
     problem p;
@@ -506,7 +506,7 @@ static void test_nothing_for_nothing(void **state)
     assert_int_equal(before, bl_ir_count(p.ir));
     assert_ptr_equal(bl_full_like(p.ir, p.x, 0), p.gradient);
 
-    bl_grad(p.ir, bl_add(p.ir, p.x, other), other, 1, &p.x, &p.gradient); /* the cotangent itself comes back */
+    bl_grad(p.ir, bl_add(p.ir, p.x, other), other, 1, &p.x, &p.gradient); /* the result is the cotangent itself */
     assert_ptr_equal(other, p.gradient);
     bl_ir_destroy(p.ir);
 }

@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from repository import PROGRAM, V2, ModelsTest, Server, document, numbers  # first: it knows the folder of the next
+from repository import PROGRAM, V2, ModelsTest, Server, document, numbers  # imported first, since it adds the folder of the next module to the path
 from fixture import SAFETENSORS, counter, graph
 import test_devices  # noqa: E402
 import test_keys

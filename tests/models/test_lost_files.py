@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from repository import Repository, document, elementwise, linear, numbers, weights  # first: it knows the folder of the next
+from repository import Repository, document, elementwise, linear, numbers, weights  # imported first, since it adds the folder of the next module to the path
 from fixture import Server
 from test_restarts import coded
 

@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from repository import V2, ModelsTest, Repository, document, numbers  # first: it knows the folder of the next
+from repository import V2, ModelsTest, Repository, document, numbers  # imported first, since it adds the folder of the next module to the path
 from fixture import counter
 from test_keys import KeyedCase
 

@@ -5,7 +5,7 @@ import threading
 import time
 import unittest
 
-from repository import Repository  # first: it knows the folder of the next
+from repository import Repository  # imported first, since it adds the folder of the next module to the path
 from fixture import SLOW_STEPS, counter
 from test_keys import KeyedCase
 
@@ -63,7 +63,7 @@ class Together(KeyedCase):
             thread.join()
         self.assertEqual({200}, set(statuses["free"]))
         self.assertLessEqual(set(statuses["full"]), {200, 429})
-        self.assertIn(200, statuses["full"])  # in runs with others
+        self.assertIn(200, statuses["full"])  # in runs shared with the other key
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from repository import PROGRAM, Repository, document, elementwise, linear, numbers, weights  # first: it knows the folder of the next
+from repository import PROGRAM, Repository, document, elementwise, linear, numbers, weights  # imported first, since it adds the folder of the next module to the path
 from fixture import SLOW_STEPS, Server
 
 ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))

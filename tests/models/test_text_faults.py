@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from repository import Repository  # first: it knows the folder of the next
+from repository import Repository  # imported first, since it adds the folder of the next module to the path
 from fixture import Server
 from test_restarts import coded
 from test_text import TOKENIZER

@@ -7,7 +7,7 @@ import os
 import unittest
 import unittest.mock
 
-from test_devices import VULKAN, has_vulkan  # first: it knows the folder of the next
+from test_devices import VULKAN, has_vulkan  # imported first, since it adds the folder of the next module to the path
 import test_openai
 import test_text_faults
 import test_text_pages

@@ -111,7 +111,7 @@ class Container(unittest.TestCase):
     def test_it_runs_with_what_the_program_needs(self):
         libraries = re.findall(r"NEEDED.*\[(.*?)\]", subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True, check=True).stdout)
         self.assertGreater(len(libraries), 4)
-        base = {"libc6", "libgcc-s1", "libstdc++6"}  # of debian:12-slim, or of any driver
+        base = {"libc6", "libgcc-s1", "libstdc++6"}  # libraries of debian:12-slim, or needed by any driver
         have = self.installed(self.stages[1]) | base
         for library in libraries:
             owners = subprocess.run(["dpkg", "-S", library], capture_output=True, text=True, check=False).stdout
