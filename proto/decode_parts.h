@@ -1,4 +1,4 @@
-/* Private declarations of the decoder's files; see decode.h. */
+/* Private declarations of the decoder's files; see decode.h.  Thread: one at a time per decoder. */
 #ifndef BL_PROTO_DECODE_PARTS_H
 #define BL_PROTO_DECODE_PARTS_H
 

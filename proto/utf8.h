@@ -1,4 +1,4 @@
-/* UTF-8 validation. */
+/* UTF-8 validation (RFC 3629).  Thread: any. */
 #ifndef BL_PROTO_UTF8_H
 #define BL_PROTO_UTF8_H
 

@@ -1,4 +1,5 @@
-/* Declarations of the filters, tests, methods and globals in rows.def, and their shared helpers. */
+/* Declarations of the filters, tests, methods and globals in rows.def, and their shared helpers.  Thread: one at a time per
+ * run. */
 #ifndef BL_PROTO_CHAT_JINJA_ROWS_H
 #define BL_PROTO_CHAT_JINJA_ROWS_H
 

@@ -1,4 +1,5 @@
-/* Shared by the attention operators. */
+/* Helpers of the attention operators: scaled dot-product attention with bias, softcap and sink logits, and rotary embeddings.
+ * Each function returns NULL after a failure (proto/onnx/import.h).  Thread: the import's thread. */
 #ifndef BL_ONNX_ATTENTION_H
 #define BL_ONNX_ATTENTION_H
 

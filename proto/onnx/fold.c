@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Constant folding: a node whose inputs are all known is written into a separate graph.  The graph is evaluated element by
- * element (engine/ir/elements.h), with named dimensions as symbols, so every operator folds by its normal definition.  An
- * element that differs between sizes of a dimension stays in the program. */
+ * element (engine/ir/elements.h), with named dimensions as symbols, so every operator folds by its normal definition.  A node
+ * with an element that is not decided for all sizes of a dimension stays in the program. */
 #include "proto/onnx/import.h"
 
 #include <string.h>

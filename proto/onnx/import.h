@@ -339,8 +339,8 @@ void bl_onnx_mark_texts(bl_onnx_call *c);
 void bl_onnx_take_keys(bl_onnx_importer *m, const bl_onnx_value *keys, bl_onnx_port *port);
 /* Whether the graph has operators of ai.onnx.ml. */
 bool bl_onnx_is_tabular(const Onnx__GraphProto *graph);
-/* The number of keys of the map |name|: the number that its consumer needs, 0 if the consumer accepts any number, -1 if no
- * operator with maps consumes |name|. */
+/* The number of keys of the map |name|: the number that its consumer needs; 0 if the consumer accepts any number; -1 if no
+ * operator with maps consumes |name|, or if its attributes lack the number. */
 int64_t bl_onnx_count_keys(const Onnx__GraphProto *graph, const char *name);
 
 /* ---- pictures (ops_image.c) */

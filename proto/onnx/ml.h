@@ -1,4 +1,5 @@
-/* Shared by the operators of ai.onnx.ml. */
+/* Helpers of the operators of ai.onnx.ml: attributes of any length, constants, scores and class labels.  Each function returns
+ * NULL after a failure (proto/onnx/import.h).  Thread: the import's thread. */
 #ifndef BL_ONNX_ML_H
 #define BL_ONNX_ML_H
 

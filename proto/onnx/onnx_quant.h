@@ -1,4 +1,5 @@
-/* Shared by the quantised operators: integers that represent (number - zero point) * scale. */
+/* Helpers of the quantised operators: integers that represent (number - zero point) * scale.  Each function returns NULL after
+ * a failure (proto/onnx/import.h).  Thread: the import's thread. */
 #ifndef BL_PROTO_ONNX_QUANT_H
 #define BL_PROTO_ONNX_QUANT_H
 

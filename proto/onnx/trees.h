@@ -1,7 +1,8 @@
-/* Ensembles of decision trees as tables for a walk: all trees descend one level at a time, for all rows at once.  A table entry
- * is a node of a tree.  A node tests |least| <= x[feature] <= |most|; the walk goes to entry |child| if the test holds, else to
- * the entry after |child|.  A leaf is its own child and its test always holds, so that short trees stay at their leaves until the
- * deepest tree is done. */
+/* Ensembles of decision trees as tables for a walk: all trees descend one level at a time, for all rows at once.
+ *
+ * A table entry is a node of a tree.  A node tests |least| <= x[feature] <= |most|; the walk goes to entry |child| if the test
+ * holds, else to the entry after |child|.  A leaf is its own child and its test always holds, so that short trees stay at their
+ * leaves until the deepest tree is done.  Thread: the import's thread. */
 #ifndef BL_ONNX_TREES_H
 #define BL_ONNX_TREES_H
 

@@ -1,4 +1,4 @@
-/* Shared by convolutions and pools. */
+/* Helpers of convolutions and pools: windows with strides, dilations and pads.  Thread: the import's thread. */
 #ifndef BL_ONNX_WINDOW_H
 #define BL_ONNX_WINDOW_H
 
