@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Try this machine's GPU: correctness, then rates beside PyTorch.  Needs a driver, Python 3.9 or newer, and for comparison PyTorch with CUDA; no network.
+# Checks this machine's GPU for correctness, then measures rates beside PyTorch.  Needs a driver, Python 3.9, and to compare PyTorch with CUDA; no network.
 #   ./gpu.sh OUT [PART...]     parts: check kernels training text (default: all); at most 8 minutes each; OUT/PART.json holds the rows
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ out=$1
 shift
 status=0
 for part in ${*:-check kernels training text}; do
-    # A driver that hangs takes its part with it, and no other one.
+    # A driver that hangs ends only its own part.
     timeout --kill-after=10 540 python3 "$here/bench/gpu.py" "$out" "$part" || { status=$?; echo "part $part ended with status $status" >&2; }
 done
 exit $status

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Installing what is missing, for ./run and ./check: source it, then call `need KIND...` with kinds of tools/packages.
+# Installs missing packages for ./run and ./check.  Source this file, then call `need KIND...` with kinds of tools/packages.
 # shellcheck shell=bash
 
-# The packages are for the system's Python, so that one comes first.
+# The packages are for the system's Python, so the system's Python comes first in PATH.
 export PATH="/usr/bin:$PATH"
 
 is_installed() {
@@ -13,7 +13,7 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Install what is missing of these kinds, after saying what and why.  Does nothing, and needs no network, where all is there.
+# Prints and installs the missing packages of these kinds.  Without missing packages it does nothing and needs no network.
 need() {
     local root missing=() kind package why wanted=" $* "
     root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,7 +33,7 @@ need() {
         echo "Neither root nor sudo: install them yourself, then start again." >&2
         return 1
     fi
-    # The lists may be absent or old: fetch them only where what they say does not do.
+    # The package lists may be absent or old: fetch them only if the installation fails.
     apt_install "${missing[@]}" || { as_root apt-get update && apt_install "${missing[@]}"; }
 }
 
@@ -45,8 +45,8 @@ apt_download() {
     apt-get download -qq "$1" 2>/dev/null || { as_root apt-get update -q && apt-get download -qq "$1"; }
 }
 
-# Packages of which the tests run one program are unpacked into build/unpacked/PACKAGE: nothing of them is installed or started.
-# Without a network the tests that want them say so.
+# Packages from which the tests run a single program are unpacked into build/unpacked/PACKAGE, without installation.  Without a
+# network, the tests that need a package say so.
 unpack() {
     local root folder kind package why
     root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
