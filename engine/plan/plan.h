@@ -252,9 +252,9 @@ BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
 /* Asynchronous execution: bl_plan_run in two halves, for one step. Between the halves, other runs of this plan or of other
  * plans may be submitted. bl_plan_submit fills run->outputs. The contents of the outputs are complete after bl_plan_finish,
  * which takes the same |run| and the time |submit_ns| that the submission took. After a failure of either half there are no
- * outputs. Allowed only if bl_plan_may_fly (any thread): the plan updates no state, checks no indices, and its last steps
+ * outputs. Allowed only if bl_plan_may_overlap (any thread): the plan updates no state, checks no indices, and its last steps
  * were short. bl_plan_is_due: the next step must be timed, and only bl_plan_run times steps. */
-bool bl_plan_may_fly(const bl_plan *plan);
+bool bl_plan_may_overlap(const bl_plan *plan);
 bool bl_plan_is_due(const bl_plan *plan);
 BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);
 BL_NODISCARD bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err);

@@ -530,7 +530,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
 
 /* A plan that updates states may not run asynchronously: in flight, the plan would need second buffers, and the next reader
  * of the states would have to wait. */
-bool bl_plan_may_fly(const bl_plan *plan)
+bool bl_plan_may_overlap(const bl_plan *plan)
 {
     if (plan->info.checks_indices) /* the host must read the index checks before the outputs are used */
         return false;

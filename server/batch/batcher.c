@@ -315,7 +315,8 @@ static bl_status batcher_prepare(bl_batch *batch)
     BL_TRY(batcher_share(batch));
     BL_TRY(b->user->prepare(b->owner, batch->rq, batch->slot, vars, &batch->x));
     /* the plan may be another than slot->plan */
-    batch->rq->item.may_fly = batch->rq->item.may_fly && bl_plan_may_fly(batch->x->plan);
+    if (!bl_plan_may_overlap(batch->x->plan))
+        batch->rq->item.mode = BL_WORK_ALONE;
     return batcher_load_inputs(batch);
 }
 
@@ -450,9 +451,8 @@ static bl_batch *batcher_create(bl_batcher *b, bl_batch_slot *slot, uint32_t own
     bl_batching_count(b->server->batching, 1);
     batch->rq->item.rank = b->rank;
     batch->rq->own.purpose = b->purpose;
-    batch->rq->item.may_fly = b->serial == NULL && bl_plan_may_fly(slot->plan);
-    if (batch->rq->item.may_fly)
-        batch->rq->item.expected_ns = (int64_t)(bl_plan_get_service(slot->plan).wall_seconds * 1e9);
+    if (b->serial == NULL)
+        bl_exec_choose_mode(batch->rq, slot->plan, BL_WORK_IN_FLIGHT);
     return batch;
 }
 

@@ -116,7 +116,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
         http_add_header(response, "connection", "close");
     sent = MHD_queue_response(rq->conn.mhd, (unsigned)rq->reply.status, response);
     MHD_destroy_response(response);
-    rq->state = BL_REQUEST_SENT;
+    bl_request_step(rq, BL_REQUEST_ON_SEND);
     bl_peer_enter(rq->conn.peer, BL_PHASE_SEND);
     rq->reply.sent_ns = bl_clock_ns();
     return sent;
@@ -233,7 +233,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     bl_peer_enter(rq->conn.peer, BL_PHASE_BODY);
     rq->head.uri = rq->conn.peer != NULL ? bl_peer_get_uri(rq->conn.peer) : NULL;
     rq->head.method = method;
-    rq->state = BL_REQUEST_BODY;
+    bl_request_step(rq, BL_REQUEST_ON_HEAD);
     bl_head_read(rq, &head);
     choose_id(rq, head.id);
     take_trace(rq, &head);
@@ -256,7 +256,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
      * body is longer than DRAIN_BYTES or if the client sent Expect. */
     if (fatal || crowded || head.expect != NULL || rq->head.content_length > DRAIN_BYTES)
         return send_reply(rq, true);
-    rq->state = BL_REQUEST_DISCARD;
+    bl_request_step(rq, BL_REQUEST_ON_REFUSE);
     rq->body.droppable = DRAIN_BYTES;
     return MHD_YES;
 }
@@ -267,9 +267,10 @@ static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
 {
     uint64_t bytes = *size, max_body = rq->server->settings.max_body;
     *size = 0;
-    if (rq->state != BL_REQUEST_DISCARD)
+    if (rq->state != BL_REQUEST_DISCARD) {
+        bl_request_step(rq, BL_REQUEST_ON_REFUSE);
         rq->body.droppable = max_body > DRAIN_BYTES ? max_body : DRAIN_BYTES;
-    rq->state = BL_REQUEST_DISCARD;
+    }
     if (bytes > rq->body.droppable)
         return MHD_NO;
     rq->body.droppable -= bytes;

@@ -97,12 +97,12 @@ static bool has_large_coding(const bl_request *rq)
 static bl_status offload_handle(bl_request *rq, const bool *moved)
 {
     bl_status st = BL_OK;
-    rq->state = BL_REQUEST_WORK;
+    bl_request_step(rq, BL_REQUEST_ON_HANDLE);
     rq->handling_ns = bl_clock_ns();
     st = rq->head.route->handler(rq);
     if (*moved)
         return st;
-    if (rq->handling_ns != 0)
+    if (rq->state == BL_REQUEST_HANDLE) /* the handler has submitted nothing */
         bl_request_trace_add(&rq->trace, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
     return st == BL_OK ? rq->err.status : st; /* a queue may have failed the work on this thread */
 }
@@ -114,6 +114,7 @@ static bl_status offload_conclude(bl_request *rq, const bool *moved)
     int64_t begin = bl_clock_ns();
     bl_status st = BL_OK;
     rq->then = NULL;
+    bl_request_step(rq, BL_REQUEST_ON_ANSWER);
     st = then(rq);
     if (*moved)
         return st;
@@ -127,19 +128,22 @@ static bl_step go_on_apart(bl_request *rq)
     /* |moved| does not outlive its pointer: give_away clears the pointer, or the end of this function does. */
     /* cppcheck-suppress autoVariables */
     rq->conn.moved = &moved;
-    rq->apart = true;
-    rq->answering = false;
     bl_offload_proceed(rq, &moved);
     if (moved)
         return BL_STEP_MOVED;
     rq->conn.moved = NULL;
-    rq->apart = false;
     return BL_STEP_DONE;
+}
+
+static bl_step handle_apart(bl_request *rq)
+{
+    bl_request_step(rq, BL_REQUEST_ON_APART);
+    return go_on_apart(rq);
 }
 
 static bl_status submit_answer(bl_request *rq)
 {
-    rq->answering = true; /* quotas do not bind an answer to finished work */
+    bl_request_step(rq, BL_REQUEST_ON_PRINT); /* quotas do not bind an answer to finished work */
     return bl_offload_work(rq, go_on_apart);
 }
 
@@ -150,8 +154,7 @@ bl_status bl_offload_work(bl_request *rq, bl_work work)
 
 bl_status bl_offload_handler(bl_request *rq)
 {
-    rq->state = BL_REQUEST_READY;
-    return bl_offload_work(rq, go_on_apart);
+    return bl_offload_work(rq, handle_apart);
 }
 
 static bl_status offload_end_body(bl_request *rq, const bool *moved)
@@ -159,7 +162,7 @@ static bl_status offload_end_body(bl_request *rq, const bool *moved)
     bl_status st = bl_body_end(rq, moved);
     if (*moved || st != BL_OK)
         return st;
-    rq->state = BL_REQUEST_READY;
+    bl_request_step(rq, BL_REQUEST_ON_WHOLE);
     if (rq->head.has_body)
         bl_request_trace_add(&rq->trace, BL_TIME_RECEIVE, rq->start_ns, bl_clock_ns());
     return BL_OK;
@@ -172,9 +175,9 @@ static bl_status offload_make_answer(bl_request *rq, const bool *moved)
     if (rq->state == BL_REQUEST_BODY && st == BL_OK)
         st = offload_end_body(rq, moved);
     if (!*moved && rq->state == BL_REQUEST_READY && st == BL_OK)
-        st = !rq->apart && has_large_body(rq) ? bl_offload_handler(rq) : offload_handle(rq, moved);
+        st = !bl_request_is_apart(rq) && has_large_body(rq) ? bl_offload_handler(rq) : offload_handle(rq, moved);
     while (!*moved && st == BL_OK && rq->reply.status == 0 && rq->then != NULL)
-        st = !rq->apart && rq->reply.listed > LISTED ? submit_answer(rq) : offload_conclude(rq, moved);
+        st = !bl_request_is_apart(rq) && rq->reply.listed > LISTED ? submit_answer(rq) : offload_conclude(rq, moved);
     return st;
 }
 
@@ -182,7 +185,7 @@ void bl_offload_proceed(bl_request *rq, const bool *moved)
 {
     bl_status st = offload_make_answer(rq, moved);
     if (!*moved && st == BL_OK && !rq->reply.coding_done && (rq->head.route->flags & BL_ROUTE_CODES) != 0) {
-        if (rq->apart || !has_large_coding(rq))
+        if (bl_request_is_apart(rq) || !has_large_coding(rq))
             bl_reply_code(rq);
         else
             st = submit_answer(rq);

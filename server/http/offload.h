@@ -15,8 +15,8 @@ BL_NODISCARD bl_status bl_offload_create(bl_server *server, bl_err *err);
  * failure, or when *moved is set because another thread owns the request.  |moved| equals rq->conn.moved. */
 void bl_offload_proceed(bl_request *rq, const bool *moved);
 
-/* For a handler that takes long: call the handler again from its beginning on an offload thread, where rq->apart is true.
- * After BL_OK the caller must not use the request. */
+/* For a handler that takes long: call the handler again from its beginning on an offload thread, where bl_request_is_apart is
+ * true. After BL_OK the caller must not use the request. */
 BL_NODISCARD bl_status bl_offload_handler(bl_request *rq);
 /* Call |work| on an offload thread while the body is read.  After BL_OK the caller must not use the request. */
 BL_NODISCARD bl_status bl_offload_work(bl_request *rq, bl_work work);

@@ -68,6 +68,7 @@ static bl_request *take_request(bl_server *server)
         rq = new_request(server);
     if (rq == NULL)
         return NULL;
+    atomic_init(&rq->holders, 1);
     rq->start_ns = bl_clock_ns();
     rq->reply.problem_step = -1;
     return rq;
@@ -147,7 +148,7 @@ static void tell_client(bl_request *rq)
         trace->time_ns[BL_TIME_REQUEST] = trace->end_ns - trace->begin_ns;
         bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
     }
-    if (rq->reply.sent_ns != 0)
+    if (rq->state == BL_REQUEST_SENT)
         bl_request_trace_add(trace, BL_TIME_SEND, rq->reply.sent_ns, trace->end_ns);
     bl_request_trace_count(trace, metrics, bl_route_index(rq->head.route));
     bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body.len);
@@ -246,7 +247,8 @@ void bl_request_end(bl_request *rq)
     bool own = rq->own.done != NULL, accepted = rq->conn.accepted;
     BL_ASSERT(rq->conn.moved == NULL); /* |moved| pointed to the stack frame of a call that has returned */
     request_tell(rq);
-    if (atomic_load(&rq->holders) > 0)
+    bl_request_step(rq, BL_REQUEST_ON_END);
+    if (atomic_load(&rq->holders) > 1)
         bl_request_release(rq);
     else if (!leave_memory(rq))
         reclaim(rq);
@@ -500,15 +502,40 @@ void bl_request_print_purpose(const bl_request *rq, char *to)
     }
 }
 
-/* Pass the request to another thread.  The calling thread must not touch the request afterwards.  The connection stays
- * suspended until bl_request_finish. */
-static void give_away(bl_request *rq)
+/* ---- transitions */
+
+void bl_request_step(bl_request *rq, bl_request_event event)
+{
+    bool legal = bl_request_state_next(rq->state, event, &rq->state);
+    BL_ASSERT(legal);
+    if (!legal)
+        bl_log(BL_LOG_ERROR, "bug: request %s: event %d in state %d; the table of transitions does not have it", rq->id,
+               (int)event, (int)rq->state);
+}
+
+/* The exchange lets only one of two threads make a transition, so that a request is not finished twice. */
+bool bl_request_move(bl_request *rq, bl_request_place_event event)
+{
+    bl_request_place from = atomic_load(&rq->place), to = from;
+    bool legal = false;
+    do
+        legal = bl_request_place_next(from, event, &to);
+    while (legal && !atomic_compare_exchange_weak(&rq->place, &from, to));
+    BL_ASSERT(legal);
+    if (!legal)
+        bl_log(BL_LOG_ERROR, "bug: request %s: event %d in place %d; the table of transitions does not have it", rq->id,
+               (int)event, (int)from);
+    return legal;
+}
+
+/* Suspend the connection, unless it is suspended.  The calling thread must not touch the request after it has passed the request
+ * on.  The connection stays suspended until bl_request_finish. */
+static void give_away(bl_request *rq, bl_request_place from)
 {
     if (rq->conn.moved != NULL)
         *rq->conn.moved = true;
     rq->conn.moved = NULL;
-    rq->apart = false;
-    if (!atomic_exchange(&rq->conn.suspended, true) && rq->own.done == NULL) {
+    if ((from == BL_REQUEST_PLACE_IDLE || from == BL_REQUEST_PLACE_INLINE) && rq->own.done == NULL) {
         MHD_suspend_connection(rq->conn.mhd);
         bl_watch_attach(rq->conn.peer, rq);
     }
@@ -517,43 +544,46 @@ static void give_away(bl_request *rq)
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
-    bool brief = rq->item.brief;
-    rq->item.brief = false; /* applies to this submission only */
-    if (st != BL_OK && st != BL_EBUSY)
-        return st;
-    if (st != BL_OK) {
+    bl_request_place from = atomic_load(&rq->place);
+    bool may_inline = rq->item.mode == BL_WORK_INLINE && from == BL_REQUEST_PLACE_IDLE && rq->own.done == NULL;
+    if (rq->item.mode == BL_WORK_INLINE)
+        rq->item.mode = BL_WORK_IN_FLIGHT;
+    if (st == BL_EBUSY)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_QUEUE_FULL, 1);
+    if (st != BL_OK)
         return st;
-    }
     rq->item.work = work;
     rq->item.serial = serial;
     rq->item.queued_ns = bl_clock_ns();
-    if (rq->handling_ns != 0)
+    if (rq->state == BL_REQUEST_HANDLE)
         bl_request_trace_add(&rq->trace, BL_TIME_DECODE, rq->handling_ns, rq->item.queued_ns);
-    rq->handling_ns = 0;
-    if (brief && rq->own.done == NULL && !atomic_load(&rq->conn.suspended) && bl_queue_visit(queue, rq))
+    bl_request_step(rq, BL_REQUEST_ON_SUBMIT);
+    if (may_inline && bl_queue_run_inline(queue, rq))
         return BL_OK;
-    give_away(rq);
+    give_away(rq, from);
     bl_queue_push(queue, rq);
     return BL_OK;
 }
 
-void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
+void bl_request_park(bl_request *rq, bool (*on_gone)(bl_request *rq))
 {
-    rq->conn.leave = leave;
+    bl_request_place from = atomic_load(&rq->place);
+    rq->conn.on_gone = on_gone;
     rq->item.queued_ns = bl_clock_ns();
-    give_away(rq);
+    bl_request_step(rq, BL_REQUEST_ON_SUBMIT);
+    (void)bl_request_move(
+        rq, BL_REQUEST_PLACE_ON_PARK); /* before the watcher knows the request, so that the watcher calls |on_gone| */
+    give_away(rq, from);
 }
 
-/* libmicrohttpd does not define a second resume of one suspension.  The atomic exchange lets only the first call resume. */
+/* libmicrohttpd does not define a second resume of one suspension, so a second call must not resume. */
 void bl_request_finish(bl_request *rq)
 {
     if (rq->own.done == NULL)
         bl_watch_detach(rq->conn.peer);
-    atomic_store(&rq->conn.leave, (bool (*)(bl_request *))0);
-    if (!atomic_exchange(&rq->conn.suspended, false))
-        bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
-    else if (rq->own.done != NULL)
+    if (!bl_request_move(rq, BL_REQUEST_PLACE_ON_FINISH))
+        return;
+    if (rq->own.done != NULL)
         rq->own.done(rq);
     else
         bl_poller_resume(rq->conn.poller, rq->conn.mhd);
@@ -562,7 +592,7 @@ void bl_request_finish(bl_request *rq)
 bool bl_request_withdraw(bl_request *rq)
 {
     bl_queue *queue = NULL;
-    bool (*leave)(bl_request * rq) = NULL;
+    bl_request_place place = BL_REQUEST_PLACE_IDLE;
     if (atomic_load(&rq->stays) && !atomic_load(&rq->server->life.ends))
         return false;
     atomic_store(&rq->cancel, true);
@@ -570,10 +600,10 @@ bool bl_request_withdraw(bl_request *rq)
         bl_stream_wake(rq->reply.stream);
     if (atomic_load(&rq->stays)) /* the work of the request reads |cancel| and ends the request */
         return false;
-    queue = atomic_load(&rq->item.queue);
-    leave = rq->conn.leave;
-    if (queue == NULL && leave != NULL)
-        return leave(rq);
+    place = atomic_load(&rq->place);
+    if (place == BL_REQUEST_PLACE_PARKED)
+        return rq->conn.on_gone(rq);
+    queue = place == BL_REQUEST_PLACE_QUEUED ? atomic_load(&rq->item.queue) : NULL;
     return queue != NULL && bl_queue_remove(queue, rq);
 }
 

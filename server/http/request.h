@@ -12,6 +12,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/halt.h"
 #include "engine/base/text.h"
+#include "server/http/request_state.h"
 #include "server/telemetry/request_trace.h"
 
 #include <stdatomic.h>
@@ -27,10 +28,10 @@ typedef struct bl_inflate bl_inflate;
 typedef struct bl_intake bl_intake;
 typedef struct bl_stream bl_stream;
 
-/* The result of a piece of work.  MOVED: the request belongs to another thread.  FLIES: the run was submitted to the device and
- * is in flight.  The queue calls the work again to wait for the run to complete: when no other request with |may_fly| waits, or
- * when enough runs are in flight. */
-typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_FLIES } bl_step;
+/* The result of a piece of work.  MOVED: the request belongs to another thread.  IN_FLIGHT: the run was submitted to the device
+ * and is not complete.  The queue calls the work again to wait for the run to complete: when no other request that may be in
+ * flight waits, or when enough runs are in flight. */
+typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_IN_FLIGHT } bl_step;
 typedef bl_step (*bl_work)(bl_request *rq);
 
 /* A set of requests that must not overlap, such as the runs of one program.  They run in order of arrival.  Exactly one queue
@@ -99,23 +100,22 @@ typedef struct bl_piece {
     size_t bytes;
 } bl_piece;
 
-typedef enum bl_request_state {
-    BL_REQUEST_BODY,    /* body bytes go to |body| or |intake| */
-    BL_REQUEST_DISCARD, /* failed: the server reads and drops the rest of the body, then reports the failure */
-    BL_REQUEST_READY,   /* the whole body has arrived */
-    BL_REQUEST_WORK,    /* the handler or a queue has the request */
-    BL_REQUEST_SENT     /* a response was queued */
-} bl_request_state;
+/* How a queue may do a piece of work. */
+typedef enum bl_work_mode {
+    BL_WORK_ALONE,     /* after the runs in flight have completed */
+    BL_WORK_IN_FLIGHT, /* the work may be submitted to the device while other runs are in flight */
+    BL_WORK_INLINE     /* also, the work takes less time than waking a thread: the submitting thread may do the work itself.
+                        * Applies to one submission, which sets IN_FLIGHT. */
+} bl_work_mode;
 
 /* The connection of a request.  Owner: the HTTP thread of the connection.  An internal request has no connection. */
 typedef struct bl_request_conn {
     struct MHD_Connection *mhd;
     struct bl_poller *poller; /* the poller of the connection, or NULL */
     bl_peer *peer;
-    bool *moved;           /* a flag on the stack of the thread that owns the request; give_away sets it; or NULL */
-    atomic_bool suspended; /* the connection is suspended */
-    bool (*_Atomic leave)(bl_request *rq); /* callback of a parked request (bl_request_park) */
-    bool accepted;                         /* counted in server->life.accepted */
+    bool *moved;                     /* a flag on the stack of the thread that owns the request; give_away sets it; or NULL */
+    bool accepted;                   /* counted in server->life.accepted */
+    bool (*on_gone)(bl_request *rq); /* callback of a parked request (bl_request_park) */
 } bl_request_conn;
 
 /* The parsed head: constant after the HTTP thread has read it. */
@@ -169,25 +169,24 @@ typedef struct bl_reply {
     long long problem_step; /* "step" of the problem document, or -1 */
     const char *problem_type,
         *problem_members; /* OpenAI's error object: a type that replaces the default type, and additional members; or NULL */
-    int64_t sent_ns;      /* time at which libmicrohttpd got the answer, or 0 */
+    int64_t sent_ns;      /* time at which libmicrohttpd got the answer */
 } bl_reply;
 
 /* The state of a request in a queue.  The submitter fills the item.  From bl_request_submit until the end of the work the lock
- * of |queue| guards |next|, |prev|, |along| and |waiter|.  The work may change the other members. */
+ * of |queue| guards |next|, |prev|, |batched| and |waiter|.  The work may change the other members. */
 typedef struct bl_work_item {
     bl_request *next, *prev;
-    bl_request *along;         /* the next request of the same batch */
-    _Atomic(bl_queue *) queue; /* the queue in which the request waits, or NULL; changed under the lock of that queue */
+    bl_request *batched;       /* the next request of the same batch */
+    _Atomic(bl_queue *) queue; /* the queue that lists the request, or NULL; changed under the lock of that queue */
     struct bl_waiter *waiter;  /* waiter of that queue, while the request has a place there: waiting or running */
     bl_serial *serial;
     bl_gate *gate;      /* NULL: the request waits only for its turn.  The work sets |gate| before the work returns AGAIN. */
     uint64_t gate_seen; /* the value of gate->changes that the work read */
     bl_work work;
     bl_rank rank;
-    int priority;        /* order within the rank and the owner; the lower number goes first */
-    bool may_fly;        /* |work| may be submitted to the device while other runs are in flight */
-    bool brief;          /* the work takes less time than waking a thread: the submitting thread may do the work itself, once */
-    int64_t expected_ns; /* the known run time, or 0 */
+    int priority; /* order within the rank and the owner; the lower number goes first */
+    bl_work_mode mode;
+    int64_t expected_ns;        /* the known run time, or 0 */
     const bl_time_part *shares; /* parts of the device time that other owners pay; arena, or NULL */
     unsigned nshares;
     int64_t queued_ns, deadline_ns;
@@ -206,7 +205,8 @@ struct bl_request {
     bl_server *server;
     bl_arena *arena;
     bl_err err;
-    bl_request_state state;
+    bl_request_state state;          /* changed by bl_request_step */
+    _Atomic(bl_request_place) place; /* changed by bl_request_move */
     char id[BL_ID_SIZE];
     uint32_t owner;   /* the key of the request; 0: the request has no key, because the server has no keys */
     unsigned scopes;  /* BL_SCOPE_ bits: the permissions of the key */
@@ -221,17 +221,15 @@ struct bl_request {
     bl_own_work own;
 
     int64_t start_ns;
-    int64_t handling_ns; /* time at which the handler began, until the handler answers or submits; else 0 */
+    int64_t handling_ns; /* time at which the handler began */
     bl_request_trace trace;
     void *data;                        /* data of the handler, in the arena */
     bl_status (*then)(bl_request *rq); /* fills the reply after the work: on the HTTP thread or on an offload thread */
-    bool apart;                        /* an offload thread owns the request (offload.h) */
-    bool answering;                    /* submitted only to print the answer: quotas do not apply */
     atomic_bool stays;  /* the request lasts until its work ends, even if the client closes the connection: |cancel| is set only
                          * when the server ends */
     atomic_bool cancel; /* the client closed the connection, or the server ends: the work stops before the next launch */
-    atomic_int holders; /* references to the memory of the request, after bl_queue_lend has split the answer from the work; the
-                         * last release frees the memory; else 0 */
+    atomic_int holders; /* references to the memory of the request: 2 if the request was answered before its work ended
+                         * (bl_queue_lend), else 1 */
     bl_defer *defers;
     bl_request *next_free;
 };
@@ -253,7 +251,7 @@ bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done
  * done and whose answer is still to be printed. */
 static inline bool bl_request_is_bound(const bl_request *rq)
 {
-    return (rq->own.done == NULL || rq->own.asked) && !rq->answering;
+    return (rq->own.done == NULL || rq->own.asked) && rq->state != BL_REQUEST_PRINT;
 }
 /* Write the purpose as text of at most BL_PURPOSE_SIZE bytes: "job 4f2a of line", "model m", "run of p", "PUT
  * /api/v1/tensors/x".  The function reads no member that the work of the request changes. */
@@ -265,6 +263,16 @@ void bl_request_cancel(bl_request *rq, const char *why);
 /* The first half of bl_request_cancel: set |cancel| and remove the request from its queue.  True: the caller must finish the
  * request. */
 bool bl_request_withdraw(bl_request *rq);
+
+/* Make a transition of the request (request_state.h).  A transition that the table does not have is a bug: the functions log
+ * it and change nothing, and bl_request_move returns false. */
+void bl_request_step(bl_request *rq, bl_request_event event);
+bool bl_request_move(bl_request *rq, bl_request_place_event event);
+/* For the handler and |then|: do they run on an offload thread? */
+static inline bool bl_request_is_apart(const bl_request *rq)
+{
+    return atomic_load_explicit(&rq->place, memory_order_relaxed) == BL_REQUEST_PLACE_WORK;
+}
 
 /* ---- for handlers */
 /* Call |fn| with |arg| when the request ends.  The function registered last runs first.  If memory is short, |fn| is called at
@@ -296,13 +304,13 @@ static inline bool bl_request_is_gated(const bl_request *rq)
 }
 
 /* Suspend the connection, unless it is suspended already, and put the request into |queue|, where a worker's thread calls
- * |work|.  The calling thread does the work of a |brief| request at once if nothing waits in the queue.  BL_EBUSY if the queue
- * is full.  After BL_OK the caller must not touch the request. */
+ * |work|.  The calling thread does work of the mode INLINE at once if nothing waits in the queue.  BL_EBUSY if the queue is
+ * full.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial);
 /* Suspend the connection without a queue: another object finishes the request later.  If the client closes the connection
- * meanwhile, |leave| is called, on any thread and under the lock of the request's peer.  If |leave| returns true, the caller of
- * |leave| owns the request and finishes it. */
-void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
+ * meanwhile, |on_gone| is called, on any thread and under the lock of the request's peer.  If |on_gone| returns true, its caller
+ * owns the request and finishes it. */
+void bl_request_park(bl_request *rq, bool (*on_gone)(bl_request *rq));
 /* The conditions that stop the work: the client closed the connection, the server ends, or the deadline has passed. */
 static inline bl_halt bl_request_halt(const bl_request *rq)
 {

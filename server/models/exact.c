@@ -178,7 +178,7 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
     BL_TRY(bl_program_check(instance->slot.program, &rq->err));
     x->extra = make;
     x->compile = exact_compile;
-    x->dry = true;
+    x->options.dry_run = true;
     rq->item.rank = BL_RANK_TRAIN; /* lowest rank, since no client waits for the plan */
     return bl_exec_advance(x);
 }

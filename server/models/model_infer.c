@@ -513,10 +513,7 @@ static bl_status run_alone(bl_infer *in)
     BL_TRY(bl_access_check_time(rq));
     in->item.input_ns = bl_clock_ns() - in->item.begin_ns;
     rq->then = reply_alone;
-    rq->item.may_fly = bl_plan_may_fly(x->plan);
-    if (rq->item.may_fly)
-        rq->item.expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
-    rq->item.brief = rq->item.may_fly && bl_plan_get_info(x->plan)->brief;
+    bl_exec_choose_mode(rq, x->plan, BL_WORK_INLINE);
     return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
 }
 
@@ -667,7 +664,7 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     in->write = write;
     in->item.begin_ns = bl_clock_ns();
     BL_TRY(bl_model_get(rq, &in->version));
-    if (!rq->apart && model_infer_takes_long(rq, in->version)) {
+    if (!bl_request_is_apart(rq) && model_infer_takes_long(rq, in->version)) {
         *out = NULL;
         return bl_offload_handler(rq);
     }

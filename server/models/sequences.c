@@ -360,7 +360,7 @@ bl_step bl_sequence_work(bl_request *rq)
     bl_infer *in = x->extra;
     bl_sequence *s = in->of;
     bl_step step = BL_STEP_DONE;
-    if (!x->begun) {
+    if (!bl_exec_has_begun(x)) {
         if (lend(s, in->wire.sequence_start, &rq->err) != BL_OK)
             return BL_STEP_DONE;
         x->hold.lent = s->lent;

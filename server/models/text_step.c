@@ -189,7 +189,7 @@ static void take_along(step *s)
     if (s->lead->text->rows < 0)
         return;
     rows = text_step_worth_rows(s, 1 + (int64_t)bl_queue_count(queue, text_step_fits, s));
-    rq = rows > 1 ? bl_queue_take_along(queue, text_step_fits, s, (size_t)rows - 1) : NULL;
+    rq = rows > 1 ? bl_queue_take_batch(queue, text_step_fits, s, (size_t)rows - 1) : NULL;
     for (; rq != NULL; rq = next) {
         next = rq->item.next;
         bl_step outcome = BL_STEP_DONE;
@@ -197,8 +197,8 @@ static void take_along(step *s)
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
             text_step_join(s, rq);
         } else {
-            bl_seat seat = bl_queue_seat(queue, rq);
-            bl_queue_settle(queue, &seat, outcome, 0);
+            bl_batched batched = bl_queue_unbatch(queue, rq);
+            bl_queue_settle(queue, &batched, outcome, 0);
         }
     }
 }
@@ -214,9 +214,9 @@ static void text_step_let_go(step *s, bl_status why)
         instance->slot.crowded_ns = s->begin_ns;
     }
     for (; g != NULL; g = next) {
-        bl_seat seat = bl_queue_seat(g->state.worker->queue, g->batch.rq);
+        bl_batched batched = bl_queue_unbatch(g->state.worker->queue, g->batch.rq);
         next = g->batch.next;
-        bl_queue_settle(g->state.worker->queue, &seat, BL_STEP_AGAIN, 0);
+        bl_queue_settle(g->state.worker->queue, &batched, BL_STEP_AGAIN, 0);
     }
     s->lead->batch.next = NULL;
     s->rows = 1;
@@ -577,14 +577,14 @@ static void text_step_settle(const step *s, bl_queue *queue)
     bl_generation *g = s->lead->batch.next, *next = NULL;
     int64_t paid_ns = 0;
     for (int64_t left = s->rows; g != NULL; g = next, left--) {
-        bl_seat seat = bl_queue_seat(queue, g->batch.rq);
+        bl_batched batched = bl_queue_unbatch(queue, g->batch.rq);
         bl_step outcome = BL_STEP_DONE;
         int64_t part_ns = 0;
         next = g->batch.next; /* the settled text may be freed at once */
         outcome = choose_step(g);
         part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) / left;
         paid_ns += part_ns;
-        bl_queue_settle(queue, &seat, outcome, part_ns);
+        bl_queue_settle(queue, &batched, outcome, part_ns);
     }
 }
 

@@ -102,7 +102,7 @@ bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bool vectors,
     if (bl_json_find(&call->root, "model", &at) && at.kind != BL_JSON_NULL)
         BL_TRY(bl_json_string(&at, &name, &rq->err));
     BL_TRY(bl_openai_choose_model(rq, name != NULL && *name != '\0' ? name : NULL, vectors));
-    if (!rq->apart && openai_request_takes_long(&call->root))
+    if (!bl_request_is_apart(rq) && openai_request_takes_long(&call->root))
         return bl_offload_handler(rq);
     return bl_infer_create(rq, write, &call->in);
 }

@@ -214,9 +214,9 @@ static bl_step idempotent_run(bl_request *rq)
     bl_exec *x = rq->data;
     numbered *n = x->extra;
     bl_step step = BL_STEP_DONE;
-    if (!x->begun && !is_next(x, n))
+    if (!bl_exec_has_begun(x) && !is_next(x, n))
         return BL_STEP_DONE;
-    if (x->begun)
+    if (bl_exec_has_begun(x))
         rq->item.deadline_ns = n->deadline_ns;
     step = bl_exec_run(rq);
     if (step == BL_STEP_DONE) {

@@ -500,7 +500,7 @@ static bl_status run_program(bl_exec *x, bl_program *program, bl_program_run *ru
     x->series.outputs = run->collect;
     BL_TRY(choose_plan(x));
     x->hit = x->hit && !made;
-    if (x->dry) {
+    if (x->options.dry_run) {
         x->in.values = run->values;
         x->in.n = x->graph->ninputs;
         return bl_exec_dry_run(x);

@@ -140,8 +140,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     x->how.debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
     x->how.beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
     BL_TRY(bl_access_check_search(rq, x->how.beam, x->how.debug));
-    x->dry = options->dry_run;
-    if (x->dry && x->how.debug == 0)
+    if (options->dry_run && x->how.debug == 0)
         x->how.debug = 1; /* level 1 of the report includes the schedule */
     rq->item.priority = options->priority;
     x->how.precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
@@ -287,8 +286,10 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
     if (queue != NULL)
         bl_queue_lend(queue, x->rq);
     st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
-    if (queue != NULL && !bl_queue_take_back(queue, x->rq))
-        return BL_ECANCELLED; /* bl_queue_expire has answered the request with its error */
+    if (queue != NULL && !bl_queue_take_back(queue, x->rq)) {
+        bl_exec_step(x, BL_EXEC_ON_LEAVE); /* bl_queue_expire has answered the request with its error */
+        return BL_ECANCELLED;
+    }
     if (st != BL_OK)
         *err = failure;
     else if (!*hit)
@@ -367,28 +368,43 @@ static bl_step exec_compile_all(bl_request *rq)
     bl_exec *x = rq->data;
     int64_t begin = bl_clock_ns();
     bl_status st = x->compile(x, &rq->err);
-    if (atomic_load(&rq->holders) > 0) { /* the request was answered meanwhile, and may have ended */
+    if (x->state == BL_EXEC_LEFT) { /* the request may have ended */
         bl_request_release(rq);
         return BL_STEP_MOVED;
     }
     bl_request_trace_add(&rq->trace, BL_TIME_COMPILE, begin, bl_clock_ns());
     x->compile = NULL;
-    return st == BL_OK && !x->dry ? exec_go_on(x) : BL_STEP_DONE;
+    return st == BL_OK && !x->options.dry_run ? exec_go_on(x) : BL_STEP_DONE;
+}
+
+void bl_exec_choose_mode(bl_request *rq, bl_plan *plan, bl_work_mode most)
+{
+    bl_work_mode mode = !bl_plan_may_overlap(plan)       ? BL_WORK_ALONE
+                        : !bl_plan_get_info(plan)->brief ? BL_WORK_IN_FLIGHT
+                                                         : BL_WORK_INLINE;
+    rq->item.mode = mode < most ? mode : most;
+    if (rq->item.mode != BL_WORK_ALONE)
+        rq->item.expected_ns = (int64_t)(bl_plan_get_service(plan).wall_seconds * 1e9);
 }
 
 bl_status bl_exec_advance(bl_exec *x)
 {
-    if (!x->dry)
-        BL_TRY(bl_access_check_time(x->rq));
-    if (x->in.fetches != NULL)
-        return bl_request_submit(x->rq, x->in.fetches->from->worker->queue, fetch_one, NULL);
-    if (x->compile != NULL)
-        return bl_request_submit(x->rq, queue_of_compiler(x), exec_compile_all, NULL);
-    x->rq->item.rank = x->steps > 1 && x->rq->item.rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->item.rank;
-    x->rq->item.may_fly = x->work == bl_exec_run && x->hold.program == NULL && x->steps == 1 && x->series.every == 0 &&
-                          x->how.debug < 2 && bl_plan_may_fly(x->plan);
-    if (x->rq->item.may_fly)
-        x->rq->item.expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
-    x->rq->item.brief = x->rq->item.may_fly && bl_plan_get_info(x->plan)->brief;
-    return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
+    bl_request *rq = x->rq;
+    bool once = x->work == bl_exec_run && x->hold.program == NULL && x->steps == 1 && x->series.every == 0 && x->how.debug < 2;
+    if (!x->options.dry_run)
+        BL_TRY(bl_access_check_time(rq));
+    if (x->in.fetches != NULL) {
+        bl_exec_step(x, BL_EXEC_ON_FETCH);
+        return bl_request_submit(rq, x->in.fetches->from->worker->queue, fetch_one, NULL);
+    }
+    if (x->compile != NULL) {
+        bl_exec_step(x, BL_EXEC_ON_COMPILE);
+        return bl_request_submit(rq, queue_of_compiler(x), exec_compile_all, NULL);
+    }
+    bl_exec_step(x, BL_EXEC_ON_QUEUE);
+    rq->item.rank = x->steps > 1 && rq->item.rank == BL_RANK_RUN ? BL_RANK_TRAIN : rq->item.rank;
+    rq->item.mode = BL_WORK_ALONE;
+    if (once)
+        bl_exec_choose_mode(rq, x->plan, BL_WORK_INLINE);
+    return bl_request_submit(rq, x->worker->queue, x->work, x->serial);
 }

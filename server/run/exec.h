@@ -82,9 +82,35 @@ typedef struct bl_exec_series {
     uint64_t count; /* steps collected so far */
 } bl_exec_series;
 
+/* The progress of an execution.  exec_state.c has the table of transitions. */
+typedef enum bl_exec_state {
+    BL_EXEC_NEW,       /* the request is decoded and its values are loaded */
+    BL_EXEC_FETCH,     /* a tensor is copied from another device */
+    BL_EXEC_COMPILE,   /* on the compile queue */
+    BL_EXEC_READY,     /* on the queue of its device, before the first step */
+    BL_EXEC_BEGUN,     /* the states are prepared, and steps run */
+    BL_EXEC_IN_FLIGHT, /* submitted to the device and not complete */
+    BL_EXEC_OVER,      /* the run has ended; rq->err has its result */
+    BL_EXEC_LEFT,      /* the request was answered during the compilation (bl_queue_lend) */
+    BL_EXEC_STATES
+} bl_exec_state;
+
+typedef enum bl_exec_event {
+    BL_EXEC_ON_FETCH,
+    BL_EXEC_ON_COMPILE,
+    BL_EXEC_ON_QUEUE,  /* submitted to the queue of its device */
+    BL_EXEC_ON_BEGIN,  /* the first turn begins */
+    BL_EXEC_ON_SUBMIT, /* the one step was submitted to the device */
+    BL_EXEC_ON_RETRY,  /* device memory was short: the run begins again when the runs in flight have completed */
+    BL_EXEC_ON_END,
+    BL_EXEC_ON_LEAVE, /* the request was answered before the compilation ended */
+    BL_EXEC_EVENTS
+} bl_exec_event;
+
 typedef struct bl_exec bl_exec;
 struct bl_exec {
     bl_request *rq;
+    bl_exec_state state; /* changed by bl_exec_step */
     bl_worker *worker;
     unsigned generation; /* generation of the device when the plan was looked up */
     bl_run_options options;
@@ -104,15 +130,25 @@ struct bl_exec {
     bool hit;
     int64_t *vars;
 
-    bool begun, flies;
     bl_explained *explained;    /* explanation of the kernels; NULL: the request asks for none */
-    bool dry;                   /* the run is dry: nothing runs, and rq->then reports the estimated cost */
     bool unlisted;              /* the code that fills the answer checks the number of elements printed as JSON */
     uint64_t steps, done, pace; /* pace: steps per slice, chosen so that a slice takes at most its time limit */
     uint64_t *launch_ns;
     bl_text report;
     void *extra; /* data of the handler */
 };
+
+/* The state after |event|.  False if the table has no such transition. */
+bool bl_exec_state_next(bl_exec_state from, bl_exec_event event, bl_exec_state *to);
+/* Make a transition.  A transition that the table does not have is a bug, which is logged. */
+void bl_exec_step(bl_exec *x, bl_exec_event event);
+static inline bool bl_exec_has_begun(const bl_exec *x)
+{
+    return x->state == BL_EXEC_BEGUN || x->state == BL_EXEC_IN_FLIGHT;
+}
+/* Choose the mode of |rq|, which runs |plan| once: IN_FLIGHT or INLINE if the plan allows the mode and |most| is at least the
+ * mode. */
+void bl_exec_choose_mode(bl_request *rq, bl_plan *plan, bl_work_mode most);
 
 /* Create the execution.  Decode the request with bl_exec_env: that environment retains in |x| the tensors that it resolves. */
 BL_NODISCARD bl_status bl_exec_create(bl_request *rq, bl_exec **out);
@@ -146,7 +182,7 @@ BL_NODISCARD bl_status bl_exec_check_kept(const bl_exec *x);
 /* Submit the request to its next queue.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
 /* The x->work of a run: run all steps of x->plan in slices.  A single short run is first submitted to the device
- * (BL_STEP_FLIES); a second call completes it. */
+ * (BL_STEP_IN_FLIGHT); a second call completes it. */
 bl_step bl_exec_run(bl_request *rq);
 /* The rq->then of a run: fill the answer. */
 BL_NODISCARD bl_status bl_exec_reply(bl_request *rq);

@@ -107,7 +107,6 @@ static bl_status exec_run_begin(bl_exec *x)
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     bl_err *err = &x->rq->err;
     int64_t start = bl_clock_ns();
-    x->begun = true;
     BL_TRY(begin_states(x, info));
     if (x->generation != atomic_load(&x->worker->dev->generation))
         return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send it again", info->device);
@@ -137,10 +136,12 @@ static bl_status exec_run_hold_inputs(bl_exec *x)
 
 static bl_status make_ready(bl_exec *x)
 {
-    if (x->hold.program != NULL ||
-        (x->hold.lender != NULL && !x->begun)) /* a run retains the buffers of lent states until it ends */
+    bool first = !bl_exec_has_begun(x);
+    if (first)
+        bl_exec_step(x, BL_EXEC_ON_BEGIN);
+    if (x->hold.program != NULL || (x->hold.lender != NULL && first)) /* a run retains the buffers of lent states until it ends */
         BL_TRY(bl_program_wake(x->hold.program != NULL ? x->hold.program : x->hold.lender, &x->rq->err));
-    if (!x->begun)
+    if (first)
         BL_TRY(exec_run_begin(x));
     return exec_run_hold_inputs(x);
 }
@@ -163,14 +164,15 @@ static void exec_run_let_inputs_go(bl_exec *x)
 
 /* Run again alone after a lack of device memory, which runs in flight may have caused.  The run repeats when those runs have
  * completed. */
-static bl_step go_alone(bl_exec *x)
+static bl_step exec_run_retry(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     for (int i = 0; x->hold.states != NULL && i < info->nstates + info->nhidden; i++) {
         bl_pool_release(x->worker->pool, x->hold.states[i]);
         x->hold.states[i] = NULL;
     }
-    x->rq->item.may_fly = x->begun = false;
+    bl_exec_step(x, BL_EXEC_ON_RETRY);
+    x->rq->item.mode = BL_WORK_ALONE;
     x->rq->err = (bl_err){0};
     return BL_STEP_AGAIN;
 }
@@ -365,7 +367,7 @@ static bl_status exec_run_finish(bl_exec *x)
 
 /* ---- one short run, submitted without waiting for the run before */
 
-static bl_run flight_of(bl_exec *x)
+static bl_run exec_run_of_step(bl_exec *x)
 {
     return (bl_run){.plan = x->plan,
                     .pool = x->worker->pool,
@@ -378,46 +380,47 @@ static bl_run flight_of(bl_exec *x)
                     .deadline_ns = x->rq->item.deadline_ns};
 }
 
-static bl_status take_off(bl_exec *x)
+static bl_status exec_run_submit(bl_exec *x)
 {
-    bl_run run = flight_of(x);
+    bl_run run = exec_run_of_step(x);
     int64_t start = bl_clock_ns();
     bl_status st = bl_plan_submit(&run, &x->rq->err);
     bl_request_trace_add(&x->rq->trace, BL_TIME_COMPUTE, start, bl_clock_ns());
-    x->flies = st == BL_OK;
+    if (st == BL_OK)
+        bl_exec_step(x, BL_EXEC_ON_SUBMIT);
     return st;
 }
 
 /* Complete the run.  Of the runs in flight, the first to complete waits for all of them. */
-static bl_step land(bl_exec *x)
+static bl_status exec_run_complete(bl_exec *x)
 {
-    bl_run run = flight_of(x);
+    bl_run run = exec_run_of_step(x);
     int64_t start = bl_clock_ns();
     bl_status st = bl_plan_finish(&run, x->rq->trace.time_ns[BL_TIME_COMPUTE], &x->rq->err);
     bl_request_trace_add(&x->rq->trace, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->done = run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
-    if (st == BL_OK)
-        (void)exec_run_finish(x);
-    exec_run_let_inputs_go(x);
-    return BL_STEP_DONE;
+    return st;
+}
+
+/* Begin or continue the run: run a slice, or submit a single short step. */
+static bl_status exec_run_go_on(bl_exec *x)
+{
+    BL_TRY(make_ready(x));
+    return x->rq->item.mode != BL_WORK_ALONE && !bl_plan_is_due(x->plan) ? exec_run_submit(x) : exec_run_run_slice(x);
 }
 
 bl_step bl_exec_run(bl_request *rq)
 {
     bl_exec *x = rq->data;
     uint64_t before = x->done;
-    bl_status st = BL_OK;
-    if (x->flies)
-        return land(x);
-    st = make_ready(x);
-    if (st == BL_OK)
-        st = rq->item.may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : exec_run_run_slice(x);
-    if (x->flies)
-        return BL_STEP_FLIES;
+    bool submitted = x->state == BL_EXEC_IN_FLIGHT;
+    bl_status st = submitted ? exec_run_complete(x) : exec_run_go_on(x);
+    if (!submitted && x->state == BL_EXEC_IN_FLIGHT)
+        return BL_STEP_IN_FLIGHT;
     exec_run_let_inputs_go(x);
-    if (st == BL_ENODEVMEM && rq->item.may_fly)
-        return go_alone(x);
+    if (st == BL_ENODEVMEM && !submitted && rq->item.mode != BL_WORK_ALONE)
+        return exec_run_retry(x);
     if (x->hold.program != NULL) {
         bl_program_count(x->hold.program, x->done - before);
         rq->reply.problem_step = (long long)x->done;
@@ -428,6 +431,7 @@ bl_step bl_exec_run(bl_request *rq)
     }
     if (st == BL_OK)
         (void)exec_run_finish(x);
+    bl_exec_step(x, BL_EXEC_ON_END);
     return BL_STEP_DONE;
 }
 

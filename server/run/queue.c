@@ -11,8 +11,8 @@
 
 enum {
     MAX_THREADS = 64,
-    MOST_FLYING = 4 /* limit of runs in flight: the first run waits for the last, and each run is short (FLIGHT_NS in
-                     * engine/plan/run_plan.c) */
+    MOST_IN_FLIGHT = 4 /* limit of runs in flight: the first run waits for the last, and each run is short (FLIGHT_NS in
+                        * engine/plan/run_plan.c) */
 };
 
 /* A copy of the data of a running request for the listing functions, because the request itself may already belong to another
@@ -24,6 +24,13 @@ typedef struct note {
     char purpose[BL_PURPOSE_SIZE];
 } note;
 
+/* The state of the thread of a queue that has one thread. */
+typedef enum thread_state {
+    THREAD_IDLE,  /* waits for a request */
+    THREAD_BUSY,  /* works on a request */
+    THREAD_INLINE /* waits while the submitting thread does its work (bl_queue_run_inline) */
+} thread_state;
+
 struct bl_queue {
     const char *name;
     size_t max;           /* limit of the waiting requests of one waiter */
@@ -34,14 +41,13 @@ struct bl_queue {
     atomic_size_t waiting;
     atomic_llong settled_ns; /* the part of the current turn that was charged to batched requests; only for a queue with one
                               * thread */
-    bool busy;               /* the queue has one thread, and the thread is working */
-    bool visited;            /* another thread does the work of the queue's thread (bl_queue_visit) */
-    bool stop;
-    note notes[MOST_FLYING]; /* used by a queue with one thread */
-    uint64_t nturns;         /* number of all turns; |turns| has the last of them */
+    thread_state state;
+    bool stop;                  /* the queue ends */
+    note notes[MOST_IN_FLIGHT]; /* used by a queue with one thread */
+    uint64_t nturns;            /* number of all turns; |turns| has the last of them */
     bl_turn_record *turns;
     atomic_uint lanes; /* number of started threads */
-    bl_request *along; /* requests in the batch of the running work */
+    bl_request *batch; /* requests in the batch of the running work */
     bl_request *lent;  /* running requests whose work also serves other requests (linked by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
@@ -67,8 +73,7 @@ typedef struct turn {
     unsigned lane;
     char purpose[BL_PURPOSE_SIZE];
     bl_step step;
-    bool over;
-    bool along; /* batched by the work of another request */
+    bool batched; /* by the work of another request */
 } turn;
 
 bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
@@ -93,18 +98,18 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
     return BL_OK;
 }
 
-/* Under the lock: add |rq| to the waiting requests. */
+/* Under the lock: add |rq| to the waiting requests.  The caller changes the place of the request. */
 static void queue_append(bl_queue *queue, bl_request *rq)
 {
-    rq->item.queue = queue;
+    atomic_store_explicit(&rq->item.queue, queue, memory_order_relaxed);
     bl_fair_add(&queue->fair, rq);
     atomic_fetch_add(&queue->waiting, 1);
 }
 
-/* Under the lock: remove |rq| from the waiting requests. */
+/* Under the lock: remove |rq| from the waiting requests.  The caller changes the place of the request. */
 static void unlink_waiting(bl_queue *queue, bl_request *rq)
 {
-    rq->item.queue = NULL;
+    atomic_store_explicit(&rq->item.queue, NULL, memory_order_relaxed);
     bl_fair_remove(&queue->fair, rq);
     atomic_fetch_sub(&queue->waiting, 1);
 }
@@ -113,7 +118,8 @@ void bl_queue_push(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
     queue_append(queue, rq);
-    if (!queue->visited) /* the end of the visit signals the condition */
+    (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_PUSH);
+    if (queue->state != THREAD_INLINE) /* the end of the inline work signals the condition */
         pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -144,10 +150,10 @@ void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t ow
 {
     char purpose[BL_PURPOSE_SIZE];
     pthread_mutex_lock(&queue->lock);
-    for (int i = 0; i < MOST_FLYING; i++)
+    for (int i = 0; i < MOST_IN_FLIGHT; i++)
         if (queue->notes[i].used)
             each(arg, queue->notes[i].owner, queue->notes[i].purpose);
-    for (const bl_request *rq = queue->along; rq != NULL; rq = rq->item.along) {
+    for (const bl_request *rq = queue->batch; rq != NULL; rq = rq->item.batched) {
         bl_request_print_purpose(rq, purpose);
         each(arg, rq->owner, purpose);
     }
@@ -175,13 +181,13 @@ void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t own
     int64_t since = INT64_MAX, ns = 0;
     int running = 0;
     pthread_mutex_lock(&queue->lock);
-    for (int i = 0; i < MOST_FLYING; i++) {
+    for (int i = 0; i < MOST_IN_FLIGHT; i++) {
         running += queue->notes[i].used;
         if (queue->notes[i].used && queue->notes[i].since_ns < since)
             since = queue->notes[i].since_ns;
     }
     ns = running > 0 ? bl_clock_ns() - since - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed) : 0;
-    for (int i = 0; i < MOST_FLYING; i++)
+    for (int i = 0; i < MOST_IN_FLIGHT; i++)
         if (queue->notes[i].used && ns > 0)
             each(arg, queue->notes[i].owner, ns / running);
     pthread_mutex_unlock(&queue->lock);
@@ -196,6 +202,7 @@ bool bl_queue_is_wanted(bl_queue *queue)
 static void queue_take_out(bl_queue *queue, bl_request *rq)
 {
     unlink_waiting(queue, rq);
+    (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
     bl_fair_leave(&queue->fair, rq->item.waiter);
     atomic_fetch_sub(&queue->length, 1);
     if (rq->item.serial != NULL && rq->item.serial->holder == rq)
@@ -206,7 +213,7 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
 {
     bool found = false;
     pthread_mutex_lock(&queue->lock);
-    if (rq->item.queue == queue) {
+    if (atomic_load_explicit(&rq->item.queue, memory_order_relaxed) == queue) {
         queue_take_out(queue, rq);
         found = true;
     }
@@ -234,6 +241,7 @@ void bl_queue_lend(bl_queue *queue, bl_request *rq)
     rq->item.queued_ns = bl_clock_ns();
     rq->item.next = queue->lent;
     queue->lent = rq;
+    (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_LEND);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -247,7 +255,7 @@ static bool unlink_lent(bl_queue *queue, bl_request *rq)
         return false;
     *at = rq->item.next;
     rq->item.next = NULL;
-    return true;
+    return bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
 }
 
 bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
@@ -328,7 +336,7 @@ static turn begin_turn(bl_queue *queue, bl_request *rq)
 /* Under the lock: fill a note for |at|. */
 static void take_note(bl_queue *queue, turn *at)
 {
-    for (int i = 0; queue->nthreads == 1 && at->note == NULL && i < MOST_FLYING; i++)
+    for (int i = 0; queue->nthreads == 1 && at->note == NULL && i < MOST_IN_FLIGHT; i++)
         at->note = queue->notes[i].used ? NULL : &queue->notes[i];
     if (at->note == NULL)
         return;
@@ -338,22 +346,24 @@ static void take_note(bl_queue *queue, turn *at)
     memcpy(at->note->purpose, at->purpose, sizeof at->purpose);
 }
 
-/* Wait for the next request and remove it from the list.  NULL: the queue ends, or |flying| is set and no request waits that
- * may join the runs in flight. */
-static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
+/* Wait for the next request and remove it from the list.  NULL: the queue ends, or runs are |in_flight| and no request waits
+ * that may join them. */
+static bl_request *take_next(bl_queue *queue, bool in_flight, turn *out)
 {
     bl_request *rq = NULL;
     pthread_mutex_lock(&queue->lock);
-    queue->busy = flying;
-    while (queue->visited || ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop))
+    if (queue->state == THREAD_BUSY && !in_flight)
+        queue->state = THREAD_IDLE;
+    while (queue->state == THREAD_INLINE || ((rq = bl_fair_next(&queue->fair)) == NULL && !in_flight && !queue->stop))
         pthread_cond_wait(&queue->some, &queue->lock);
-    if (rq != NULL && flying && !rq->item.may_fly)
+    if (rq != NULL && in_flight && rq->item.mode == BL_WORK_ALONE)
         rq = NULL;
     if (rq != NULL) {
         *out = begin_turn(queue, rq);
+        (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
         take_note(queue, out);
     }
-    queue->busy = flying || rq != NULL;
+    queue->state = in_flight || rq != NULL ? THREAD_BUSY : THREAD_IDLE;
     pthread_mutex_unlock(&queue->lock);
     return rq;
 }
@@ -426,13 +436,14 @@ static void queue_settle(bl_queue *queue, const turn *at, bl_step step, int64_t 
     pthread_mutex_lock(&queue->lock);
     if (at->note != NULL)
         at->note->used = false;
-    if (!at->along) /* a batched request is a part of another turn */
+    if (!at->batched) /* a batched request is a part of another turn */
         record_turn(queue, at);
     bl_fair_charge(at->waiter, at->expected, took);
-    at->waiter->working -= !at->along;
+    at->waiter->working -= !at->batched;
     if (step == BL_STEP_AGAIN) {
         at->rq->item.queued_ns = bl_clock_ns();
         queue_append(queue, at->rq);
+        (void)bl_request_move(at->rq, BL_REQUEST_PLACE_ON_PUSH);
     } else {
         bl_fair_leave(&queue->fair, at->waiter);
         atomic_fetch_sub(&queue->length, 1);
@@ -486,7 +497,7 @@ static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void 
     return best;
 }
 
-bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
+bl_request *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
 {
     bl_request *first = NULL, **last = &first;
     bool all = false;
@@ -497,31 +508,32 @@ bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, 
         if (rq == NULL)
             break;
         unlink_waiting(queue, rq);
+        (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_BATCH);
         *last = rq;
         last = &rq->item.next; /* |next| is NULL, because the request does not wait any more */
-        rq->item.along = queue->along;
-        queue->along = rq;
+        rq->item.batched = queue->batch;
+        queue->batch = rq;
     }
     pthread_mutex_unlock(&queue->lock);
     return first;
 }
 
-bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq)
+bl_batched bl_queue_unbatch(bl_queue *queue, bl_request *rq)
 {
-    bl_request **at = &queue->along;
+    bl_request **at = &queue->batch;
     pthread_mutex_lock(&queue->lock);
-    while (*at != NULL && *at != rq)
-        at = &(*at)->item.along;
-    if (*at != NULL)
-        *at = rq->item.along;
-    rq->item.along = NULL;
+    while (*at != rq)
+        at = &(*at)->item.batched;
+    *at = rq->item.batched;
+    rq->item.batched = NULL;
+    (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
     pthread_mutex_unlock(&queue->lock);
-    return (bl_seat){rq, rq->item.waiter, rq->owner};
+    return (bl_batched){rq, rq->item.waiter, rq->owner};
 }
 
-void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took)
+void bl_queue_settle(bl_queue *queue, const bl_batched *batched, bl_step step, int64_t took)
 {
-    turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner, .along = true};
+    turn at = {.rq = batched->rq, .waiter = batched->waiter, .owner = batched->owner, .batched = true};
     atomic_fetch_add_explicit(&queue->settled_ns, took, memory_order_relaxed);
     queue_settle(queue, &at, step, took);
 }
@@ -532,13 +544,13 @@ void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t
  * their expected times. */
 typedef struct flights {
     unsigned n;
-    turn at[MOST_FLYING];
+    turn at[MOST_IN_FLIGHT];
     int64_t start_ns, weight;
 } flights;
 
-static void land_all(bl_queue *queue, flights *up)
+static void queue_complete_flights(bl_queue *queue, flights *up)
 {
-    bl_step step[MOST_FLYING];
+    bl_step step[MOST_IN_FLIGHT];
     int64_t took = 0;
     for (unsigned i = 0; i < up->n; i++)
         step[i] = up->at[i].rq->item.work(up->at[i].rq);
@@ -560,7 +572,8 @@ static void queue_take_turn(bl_queue *queue, flights *up, turn *at)
     bl_step step = BL_STEP_DONE;
     atomic_store_explicit(&queue->settled_ns, 0, memory_order_relaxed);
     step = work_on(queue, at->rq);
-    if (step == BL_STEP_FLIES) {
+    at->step = step;
+    if (step == BL_STEP_IN_FLIGHT) {
         if (up->n == 0)
             up->start_ns = start;
         at->weight = at->weight > 0 ? at->weight : 1;
@@ -572,29 +585,27 @@ static void queue_take_turn(bl_queue *queue, flights *up, turn *at)
     at->begin_ns = start;
     at->end_ns = bl_clock_ns();
     at->took = at->end_ns - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
-    at->step = step;
-    at->over = true;
 }
 
 /* ---- work on the submitting thread */
 
 /* Begin the turn of |rq| if it can run at once. */
-static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
+static bool queue_begin_inline(bl_queue *queue, bl_request *rq, turn *out)
 {
     bool free = false;
     pthread_mutex_lock(&queue->lock);
-    free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
+    free = queue->nthreads == 1 && queue->state == THREAD_IDLE && !queue->stop && atomic_load(&queue->waiting) == 0;
     if (free) {
         queue_append(queue, rq);
         (void)bl_fair_next(&queue->fair); /* returns |rq|, because no other request waits */
         *out = begin_turn(queue, rq);
-        queue->visited = true;
+        queue->state = THREAD_INLINE;
     }
     pthread_mutex_unlock(&queue->lock);
     return free;
 }
 
-static void end_visit(bl_queue *queue, const turn *at)
+static void queue_end_inline(bl_queue *queue, const turn *at)
 {
     int64_t took = at->end_ns - at->begin_ns;
     if (queue->hooks.charge != NULL)
@@ -605,31 +616,34 @@ static void end_visit(bl_queue *queue, const turn *at)
     at->waiter->working--;
     bl_fair_leave(&queue->fair, at->waiter);
     atomic_fetch_sub(&queue->length, 1);
-    queue->visited = false;
+    queue->state = THREAD_IDLE;
     if (atomic_load(&queue->waiting) > 0 || queue->stop)
         pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
 }
 
-bool bl_queue_visit(bl_queue *queue, bl_request *rq)
+bool bl_queue_run_inline(bl_queue *queue, bl_request *rq)
 {
     turn at = {0};
     bl_step step = BL_STEP_DONE;
     int64_t start = 0;
-    if (rq->item.serial != NULL || !begin_visit(queue, rq, &at))
+    if (rq->item.serial != NULL || !queue_begin_inline(queue, rq, &at))
         return false;
     start = bl_clock_ns();
+    (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_INLINE);
     bl_metrics_add(&rq->server->metrics, BL_COUNT_AT_ONCE, 1);
-    if (queue->hooks.visit != NULL)
-        queue->hooks.visit(queue->hooks.arg, true);
+    if (queue->hooks.around_inline != NULL)
+        queue->hooks.around_inline(queue->hooks.arg, true);
     step = work_on(queue, rq);
-    while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* no other run is in flight, and the work is brief */
+    while (step == BL_STEP_IN_FLIGHT || step == BL_STEP_AGAIN) /* no other run is in flight, and the work is short */
         step = rq->item.work(rq);
-    if (queue->hooks.visit != NULL)
-        queue->hooks.visit(queue->hooks.arg, false);
+    if (step == BL_STEP_DONE)
+        (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_RETURN);
+    if (queue->hooks.around_inline != NULL)
+        queue->hooks.around_inline(queue->hooks.arg, false);
     at.begin_ns = start;
     at.end_ns = bl_clock_ns();
-    end_visit(queue, &at);
+    queue_end_inline(queue, &at);
     return true;
 }
 
@@ -650,12 +664,12 @@ static void *queue_run_thread(void *arg)
             queue->hooks.before(queue->hooks.arg);
         if (rq != NULL)
             queue_take_turn(queue, &up, &at);
-        if (rq != NULL && !at.over && up.n < MOST_FLYING)
+        if (rq != NULL && at.step == BL_STEP_IN_FLIGHT && up.n < MOST_IN_FLIGHT)
             continue;
-        land_all(queue, &up);
+        queue_complete_flights(queue, &up);
         if (queue->hooks.after != NULL)
             queue->hooks.after(queue->hooks.arg);
-        if (at.over)
+        if (rq != NULL && at.step != BL_STEP_IN_FLIGHT)
             queue_settle(queue, &at, at.step, at.took);
     }
 }

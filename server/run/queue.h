@@ -14,14 +14,14 @@ enum {
 };
 
 /* Hooks of a queue, called with |arg|.  Each hook may be NULL.  |start| runs when a thread of the queue begins.  |before| and
- * |after| run around each piece of work, on the thread of the work.  |visit| runs before and after work on a thread that does
- * not belong to the queue.  |charge| gets the nanoseconds that the work took.  The requests of one owner never occupy the last
- * |spare| threads. */
+ * |after| run around each piece of work, on the thread of the work.  |around_inline| runs before and after work on the
+ * submitting thread (bl_queue_run_inline).  |charge| gets the nanoseconds that the work took.  The requests of one owner never
+ * occupy the last |spare| threads. */
 typedef struct bl_queue_hooks {
     void (*start)(void *arg);
     void (*before)(void *arg);
     void (*after)(void *arg);
-    void (*visit)(void *arg, bool begins);
+    void (*around_inline)(void *arg, bool begins);
     void (*charge)(void *arg, uint32_t owner, int64_t took);
     unsigned spare;
     void *arg;
@@ -40,7 +40,7 @@ void bl_queue_push(bl_queue *queue, bl_request *rq);
 /* Replaces bl_queue_push: do the work of |rq| on this thread.  This is possible only if the queue has one thread, the thread is
  * idle and no request waits; else false.  After true the work is done and rq->err has its result, unless the request moved to
  * another thread. */
-bool bl_queue_visit(bl_queue *queue, bl_request *rq);
+bool bl_queue_run_inline(bl_queue *queue, bl_request *rq);
 /* Report that |gate| has changed: the requests that wait for |gate| may get turns again. */
 void bl_queue_open(bl_queue *queue, bl_gate *gate);
 size_t bl_queue_length(bl_queue *queue);
@@ -71,20 +71,20 @@ bool bl_queue_is_wanted(bl_queue *queue);
 typedef bool (*bl_queue_fits)(void *arg, const bl_request *rq); /* called under the lock */
 size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
 /* Take at most |most| requests of the lowest priority number into the batch, the longest waiting first, linked by |next|. */
-bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
+bl_request *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
 
-/* The place of a batched request.  Call bl_queue_seat before the request finishes; the seat stays valid after the request has
- * ended. */
-typedef struct bl_seat {
+/* A batched request after its removal from the batch.  Call bl_queue_unbatch before the request finishes; the copy stays valid
+ * after the request has ended. */
+typedef struct bl_batched {
     bl_request *rq;
     struct bl_waiter *waiter;
     uint32_t owner;
-} bl_seat;
-bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq);
-/* End the work of the seat's request, which returned |step|.  After BL_STEP_MOVED the request may belong to another thread.
+} bl_batched;
+bl_batched bl_queue_unbatch(bl_queue *queue, bl_request *rq);
+/* End the work of a batched request, which returned |step|.  After BL_STEP_MOVED the request may belong to another thread.
  * |took| nanoseconds of this turn are charged to the owner of this request, and not to the owner of the request that leads the
  * batch. */
-void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took);
+void bl_queue_settle(bl_queue *queue, const bl_batched *batched, bl_step step, int64_t took);
 
 /* Split the answer of |rq| from its work.  Call before a stretch of work that serves other requests too and needs nothing of
  * |rq| but its memory.  Until bl_queue_take_back, bl_queue_expire may finish the request while the work continues.  If

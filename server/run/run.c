@@ -63,7 +63,7 @@ bl_status bl_handle_run(bl_request *rq)
     }
     if (!x->hit || x->explained != NULL)
         x->compile = run_compile;
-    if (x->dry) {
+    if (x->options.dry_run) {
         x->in.values = run->values;
         x->in.n = run->graph.ninputs;
         return bl_exec_dry_run(x);

@@ -134,15 +134,15 @@ static void before_work(void *arg)
     reopen_if_lost(worker);
 }
 
-/* The visiting thread replaces the worker's thread, so it also reopens a lost device. */
-static void workers_visit(void *arg, bool begins)
+/* The submitting thread takes the place of the worker's thread, so it also reopens a lost device. */
+static void workers_around_inline(void *arg, bool begins)
 {
     const bl_worker *worker = arg;
     if (begins)
-        bl_evictables_visit(worker->evictables, true);
+        bl_evictables_run_inline(worker->evictables, true);
     reopen_if_lost(arg);
     if (!begins)
-        bl_evictables_visit(worker->evictables, false);
+        bl_evictables_run_inline(worker->evictables, false);
 }
 
 static void workers_charge(void *arg, uint32_t owner, int64_t took)
@@ -155,8 +155,11 @@ static void workers_charge(void *arg, uint32_t owner, int64_t took)
 
 static bl_status start_worker(bl_worker *worker, bl_err *err)
 {
-    bl_queue_hooks hooks = {
-        .before = before_work, .after = reopen_if_lost, .visit = workers_visit, .charge = workers_charge, .arg = worker};
+    bl_queue_hooks hooks = {.before = before_work,
+                            .after = reopen_if_lost,
+                            .around_inline = workers_around_inline,
+                            .charge = workers_charge,
+                            .arg = worker};
     worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
     if (worker->pool == NULL)
         return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);

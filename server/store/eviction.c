@@ -16,8 +16,8 @@ struct bl_evictables {
     atomic_size_t away;      /* bytes of all evicted members */
     _Atomic(pthread_t) self; /* worker's thread, valid once |adopted| */
     atomic_bool adopted;
-    _Atomic(pthread_t) visitor; /* thread that takes the worker's place, valid while |visited| */
-    atomic_bool visited;
+    _Atomic(pthread_t) inline_thread; /* thread that takes the worker's place, valid while |runs_inline| */
+    atomic_bool runs_inline;
 };
 
 /* ---- the list of members; all functions under its lock */
@@ -180,7 +180,7 @@ static bool eviction_make_room(void *arg, size_t bytes)
     if (!atomic_load(&r->adopted))
         return false;
     if (pthread_equal(atomic_load(&r->self), pthread_self()) ||
-        (atomic_load(&r->visited) && pthread_equal(atomic_load(&r->visitor), pthread_self())))
+        (atomic_load(&r->runs_inline) && pthread_equal(atomic_load(&r->inline_thread), pthread_self())))
         return make_room_here(r, bytes);
     pthread_mutex_lock(&r->lock);
     any = r->first != NULL;
@@ -199,11 +199,11 @@ void bl_evictables_begin(bl_evictables *r)
     atomic_store(&r->adopted, true);
 }
 
-void bl_evictables_visit(bl_evictables *r, bool begins)
+void bl_evictables_run_inline(bl_evictables *r, bool begins)
 {
     r->awake = NULL;
-    atomic_store(&r->visitor, pthread_self());
-    atomic_store(&r->visited, begins);
+    atomic_store(&r->inline_thread, pthread_self());
+    atomic_store(&r->runs_inline, begins);
 }
 
 size_t bl_evictables_away(const bl_evictables *r)

@@ -44,7 +44,7 @@ void bl_evictables_destroy(bl_evictables *evictables); /* accepts NULL */
 void bl_evictables_begin(bl_evictables *evictables);
 size_t bl_evictables_away(const bl_evictables *evictables); /* bytes evicted to the host; thread: any */
 /* The calling thread takes the worker's place, or gives it back. */
-void bl_evictables_visit(bl_evictables *evictables, bool begins);
+void bl_evictables_run_inline(bl_evictables *evictables, bool begins);
 
 /* Add an object that is on the device, in memory that the host does not see.  From now on it may be evicted.  Thread: any. */
 void bl_evictable_add(bl_evictable *evictable, const bl_evictable_kind *kind, bl_worker *worker);

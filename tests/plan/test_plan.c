@@ -506,7 +506,7 @@ static void test_named_dimensions(void **state)
 }
 
 /* Runs with state, long runs and unmeasured runs are waited for at once; so are runs whose client has left. */
-static void test_who_may_fly(void **state)
+static void test_which_may_overlap(void **state)
 {
     bench b = open_bench(4);
     document d = open_document(job_products), counter;
@@ -520,14 +520,14 @@ static void test_who_may_fly(void **state)
     assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
     open_job(&b, plan, 0, &j);
     j.run.steps = 1;
-    assert_false(bl_plan_may_fly(plan));
+    assert_false(bl_plan_may_overlap(plan));
     for (int i = 0; i < 2; i++) { /* the second run is timed */
         assert_true(i == 0 || bl_plan_is_due(plan));
         assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
         drop_outputs(&j);
     }
     assert_false(bl_plan_is_due(plan));
-    assert_true(bl_plan_may_fly(plan) == (bl_plan_get_service(plan).step_seconds <= 300e-6));
+    assert_true(bl_plan_may_overlap(plan) == (bl_plan_get_service(plan).step_seconds <= 300e-6));
     j.run.cancel = &cancel;
     assert_int_equal(bl_plan_submit(&j.run, &err), BL_ECANCELLED);
     assert_null(j.outputs[0]);
@@ -535,7 +535,7 @@ static void test_who_may_fly(void **state)
     open_counter(&b, &counter, &with_state);
     with_state.run.steps = 3;
     assert_int_equal(bl_plan_run(&with_state.run, &err), BL_OK);
-    assert_false(bl_plan_may_fly(with_state.plan));
+    assert_false(bl_plan_may_overlap(with_state.plan));
     close_job(&with_state);
     bl_arena_destroy(counter.arena);
     bl_arena_destroy(d.arena);
@@ -607,7 +607,7 @@ int main(void)
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
-        cmocka_unit_test(test_who_may_fly),
+        cmocka_unit_test(test_which_may_overlap),
         cmocka_unit_test(test_checked_steps),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
