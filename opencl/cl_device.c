@@ -95,7 +95,7 @@ static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platf
     bl_err failure = {0};
 
     if (dev == NULL)
-        return bl_fail(err, BL_ENOMEM, "device");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a device");
     dev->base.ops = &operations;
     dev->cl = *cl;
     dev->platform = platform;

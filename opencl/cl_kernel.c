@@ -62,7 +62,7 @@ bl_status bl_cl_kernel_create(bl_device *base, const bl_kernel_source *source, b
     bl_status st;
 
     if (kernel == NULL)
-        return bl_fail(err, BL_ENOMEM, "kernel");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a kernel");
     kernel->base.dev = base;
     kernel->here = bl_cl_is_here((bl_cl_device *)base, source);
     st = cl_kernel_make((bl_cl_device *)base, source, kernel, err);

@@ -87,7 +87,7 @@ bl_status bl_cl_alloc(bl_device *base, size_t bytes, bl_buffer **out, bl_err *er
     bl_status st;
 
     if (buffer == NULL)
-        return bl_fail(err, BL_ENOMEM, "buffer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a buffer");
     buffer->base.dev = base;
     buffer->base.bytes = bytes;
     buffer->serial = atomic_fetch_add(&dev->serials, 1) + 1;
@@ -110,7 +110,7 @@ bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer *
     cl_int rc = CL_SUCCESS;
 
     if (view == NULL)
-        return bl_fail(err, BL_ENOMEM, "view of a buffer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a view of a buffer");
     view->base.dev = parent->dev;
     view->serial = atomic_fetch_add(&dev->serials, 1) + 1;
     view->mem =

@@ -144,7 +144,7 @@ static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, b
 
     if (program == NULL) {
         (void)dev->cl.ReleaseProgram(handle);
-        return bl_fail(err, BL_ENOMEM, "program");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a program");
     }
     program->handle = handle;
     program->refs = 1;
@@ -227,7 +227,7 @@ static bl_status cl_program_find_entry(const bl_kernel_source *source, uint64_t 
     else
         bl_text_printf(&name, "k%u_%s", (unsigned)number, source->entry);
     *entry = (bl_cl_entry){.name = bl_text_take(&name), .number = source->function ? (int)number : -1};
-    return entry->name != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "kernel");
+    return entry->name != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a kernel");
 }
 
 void bl_cl_entry_fini(bl_cl_entry *entry)

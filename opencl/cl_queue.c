@@ -87,7 +87,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
     (void)nslots; /* the wrapper has checked every slot and variable of the launches against the counts */
     (void)nvars;
     if (r == NULL)
-        return bl_fail(err, BL_ENOMEM, "recording");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording");
     for (uint32_t i = 0; i < n; i++)
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     r->base.dev = base;
@@ -96,7 +96,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
     r->launches = bl_calloc(n > 0 ? n : 1, sizeof *r->launches);
     r->parameters = bl_calloc(parameters > 0 ? parameters : 1, sizeof *r->parameters);
     if (r->launches == NULL || r->parameters == NULL)
-        st = bl_fail(err, BL_ENOMEM, "recording of %u launches", n);
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", n);
     parameters = 0;
     for (uint32_t i = 0; i < n && st == BL_OK; i++) {
         if (((const bl_cl_kernel *)launches[i].kernel)->here != r->here)
@@ -228,7 +228,7 @@ bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     if (s->nanoseconds != NULL) {
         timing = create_timing(base->nlaunches, s->nanoseconds);
         if (timing == NULL)
-            return bl_fail(err, BL_ENOMEM, "times of %u launches", base->nlaunches);
+            return bl_fail(err, BL_ENOMEM, "out of host memory for the times of %u launches", base->nlaunches);
     }
     dev->pending = true;
     for (uint32_t i = 0; i < base->nlaunches && st == BL_OK; i++)

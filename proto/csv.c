@@ -286,7 +286,7 @@ bl_status bl_csv_read(const bl_data *data, void *out, bl_err *err)
     bl_scalar *values = calloc((size_t)data->nfields, sizeof *values);
     bool *wanted = calloc((size_t)data->nfields, sizeof *wanted);
     char *to = out;
-    bl_status st = values != NULL && wanted != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a line of csv");
+    bl_status st = values != NULL && wanted != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a line of csv");
     for (int i = 0; st == BL_OK && i < data->ncolumns; i++)
         wanted[data->columns[i]] = true;
     for (int64_t line = 0; line < data->dim[0] && st == BL_OK; line++) {

@@ -51,7 +51,7 @@ static bl_status decode_precision(const bl_json *doc, int *out, bl_err *err)
         return BL_OK;
     BL_TRY(bl_json_string(&at, &name, err));
     if (!bl_precision_from_name(name, &precision))
-        return bl_fail(err, BL_EINVAL, PRECISION " is \"highest\" or \"high\", not \"%s\"", name);
+        return bl_fail(err, BL_EINVAL, PRECISION " must be \"highest\" or \"high\", not \"%s\"", name);
     *out = (int)precision;
     return BL_OK;
 }
@@ -103,7 +103,7 @@ bl_status bl_decoder_fail(const bl_decode_env *env, bl_err *err)
 {
     bl_status st = bl_arena_status(env->arena, err);
 
-    return st != BL_OK ? st : bl_fail(err, BL_ENOMEM, "decoding a request");
+    return st != BL_OK ? st : bl_fail(err, BL_ENOMEM, "out of host memory for decoding a request");
 }
 
 /* ---- look-up by name of items that start with their name: inputs, states, outputs */
@@ -578,7 +578,7 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
         if (output->count > 0)
             return bl_json_fail(
                 &one, err, BL_EGRAPH,
-                "the output \"%.140s\" has a length that the run counts; such an output can be sent, but not kept", name);
+                "keep: the run counts the length of the output \"%.140s\"; such an output can be sent, but not kept", name);
         if (out->kept[output - graph->outputs] != NULL)
             return bl_json_fail(&one, err, BL_EGRAPH, "the output \"%.140s\" is kept twice", name);
         out->kept[output - graph->outputs] = held;

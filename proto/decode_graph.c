@@ -444,7 +444,7 @@ static bl_status decode_graph_sort_nodes(graph_decoder *g)
     sorter s = {.graph = g->graph, .by_attrs = true, .order = room, .seen = seen, .culprit = -1};
 
     if (room == NULL || seen == NULL) {
-        st = bl_fail(g->err, BL_ENOMEM, "sorting %zu nodes", n);
+        st = bl_fail(g->err, BL_ENOMEM, "out of host memory for sorting %zu nodes", n);
         goto out;
     }
     s.stack = room + n;

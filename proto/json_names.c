@@ -29,7 +29,7 @@ static bl_status json_names_grow_names(bl_json_names *names, bl_err *err)
     bl_json_name *slots = bl_calloc(cap, sizeof *slots);
 
     if (slots == NULL)
-        return bl_fail(err, BL_ENOMEM, "the names of a JSON document");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the names of a JSON document");
     if (names->seed == 0 && getrandom(&names->seed, sizeof names->seed, GRND_NONBLOCK) < 0)
         names->seed = (uint64_t)(uintptr_t)slots;
     for (size_t i = 0; i < names->cap; i++) {

@@ -362,7 +362,7 @@ static bl_status add_list(scan *s, const bl_list *list)
         size_t cap = doc->lists_cap == 0 ? 16 : doc->lists_cap * 2;
         bl_list *lists = bl_realloc(doc->lists, cap * sizeof *lists);
         if (lists == NULL)
-            return bl_fail(s->err, BL_ENOMEM, "the lists of a JSON document");
+            return bl_fail(s->err, BL_ENOMEM, "out of host memory for the lists of a JSON document");
         doc->lists = lists;
         doc->lists_cap = cap;
     }
@@ -436,7 +436,7 @@ static bl_status read_name(scan *s, const char *open, const char *close, bool pl
     out->data = item != NULL ? bl_arena_strdup(s->doc->arena, item->valuestring) : NULL;
     cJSON_Delete(item);
     if (out->data == NULL)
-        return bl_fail(s->err, BL_ENOMEM, "the name of a member");
+        return bl_fail(s->err, BL_ENOMEM, "out of host memory for the name of a member");
     out->len = strlen(out->data);
     return BL_OK;
 }
@@ -555,7 +555,7 @@ bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const b
 
     *doc = (bl_json_doc){.arena = arena, .body = body};
     if (s == NULL)
-        return bl_fail(err, BL_ENOMEM, "reading JSON");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for reading JSON");
     s->doc = doc;
     s->p = body.data;
     s->end = body.data + body.len;
@@ -567,7 +567,7 @@ bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const b
         /* the text is valid, so a failure means that memory ran out */
         doc->root = cJSON_ParseWithLengthOpts(s->out.data, s->out.len + 1, NULL, 1);
         if (doc->root == NULL)
-            st = bl_fail(err, BL_ENOMEM, "the tree of a JSON document");
+            st = bl_fail(err, BL_ENOMEM, "out of host memory for the tree of a JSON document");
     }
     bl_json_names_fini(&s->names);
     bl_text_fini(&s->out);

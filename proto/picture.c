@@ -43,7 +43,7 @@ static bl_status open_jpeg(bl_picture *out, bl_err *err)
     int width = 0, height = 0, subsampling = 0, space = 0;
     bl_status st = BL_OK;
     if (turbo == NULL)
-        return bl_fail(err, BL_ENOMEM, "a decoder of pictures");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a decoder of pictures");
     if (tjDecompressHeader3(turbo, (const unsigned char *)out->file.data, out->file.len, &width, &height, &subsampling, &space) !=
         0)
         st = bl_fail(err, BL_EINVAL, "%.60s", tjGetErrorStr2(turbo));
@@ -79,7 +79,7 @@ static bl_status read_jpeg(const bl_picture *picture, void *out, bl_err *err)
     tjhandle turbo = tjInitDecompress();
     bl_status st = BL_OK;
     if (turbo == NULL)
-        return bl_fail(err, BL_ENOMEM, "a decoder of pictures");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a decoder of pictures");
     if (tjDecompress2(turbo, (const unsigned char *)picture->file.data, picture->file.len, out, picture->width, 0,
                       picture->height, TJPF_RGB, JPEG_FLAGS) != 0 &&
         tjGetErrorCode(turbo) == TJERR_FATAL)

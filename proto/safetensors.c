@@ -105,7 +105,7 @@ static bl_status check_ranges(const bl_tensor_file *file, size_t data_bytes, bl_
     bl_status st = BL_OK;
 
     if (order == NULL)
-        return bl_fail(err, BL_ENOMEM, "the tensors of a safetensors file");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the tensors of a safetensors file");
     for (size_t i = 0; i < file->ntensors; i++)
         order[i] = &file->tensors[i];
     qsort(order, file->ntensors, sizeof *order, compare_ranges);
@@ -182,7 +182,7 @@ bl_status bl_safetensors_open(bl_arena *arena, bl_span body, const bl_wire_limit
         return bl_fail(err, BL_EINVAL, "safetensors: the header has %zu bytes, but the file has %zu", bytes, body.len);
     header = bl_calloc(1, bytes); /* a mapped file may change, and the parser reads lists more than once */
     if (header == NULL)
-        return bl_fail(err, BL_ENOMEM, "the header of a safetensors file");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the header of a safetensors file");
     memcpy(header, body.data + LENGTH_BYTES, bytes);
     st = bl_safetensors_parse(arena, (bl_span){header, bytes}, body.len - LENGTH_BYTES - bytes, limits, out, err);
     free(header);

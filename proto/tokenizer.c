@@ -188,7 +188,7 @@ bl_status bl_token_grow(bl_token_encoder *e, void *array, size_t need, size_t *c
     memcpy(&old, array, sizeof old);
     grown = wanted < SIZE_MAX / size ? bl_realloc(old, wanted * size) : NULL;
     if (grown == NULL)
-        return bl_fail(e->err, BL_ENOMEM, "the tokens of a text");
+        return bl_fail(e->err, BL_ENOMEM, "out of host memory for the tokens of a text");
     memcpy(array, &grown, sizeof grown);
     *cap = wanted;
     return BL_OK;

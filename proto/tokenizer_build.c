@@ -185,7 +185,7 @@ static bl_status grow_edges(bl_tokenizer *t, bl_err *err)
     size_t slots = t->edges != NULL ? t->edge_slots * 2 : FIRST_EDGES;
     bl_token_edge *edges = slots < SIZE_MAX / sizeof *edges ? bl_calloc(slots, sizeof *edges) : NULL;
     if (edges == NULL)
-        return bl_fail(err, BL_ENOMEM, "the pieces of a tokenizer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the pieces of a tokenizer");
     memset(edges, 0xff, slots * sizeof *edges);
     for (size_t i = 0; t->edges != NULL && i < t->edge_slots; i++)
         if (t->edges[i].key != UINT64_MAX)
@@ -333,9 +333,10 @@ static bl_status compile_ours(bl_tokenizer *t, bl_span pattern, bool literal, pc
     if (*out != NULL)
         return BL_OK;
     if (code == PCRE2_ERROR_HEAP_FAILED)
-        return bl_fail(err, BL_ENOMEM, "a regular expression");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a regular expression");
     (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-    return bl_fail(err, BL_EINVAL, "the pattern is no regular expression: %s, at its byte %zu", why, (size_t)where);
+    return bl_fail(err, BL_EINVAL, "the pattern is not a valid regular expression: %s, at byte %zu of the pattern", why,
+                   (size_t)where);
 }
 
 bl_status bl_token_compile(bl_tokenizer *t, bl_span pattern, bl_token_pattern kind, pcre2_code **out, bl_err *err)

@@ -490,7 +490,7 @@ bl_status bl_tokenizer_read(bl_span file, bl_tokenizer **out, bl_err *err)
     bl_status st = BL_OK;
     *out = NULL;
     if (r.t == NULL || scratch == NULL) {
-        st = bl_fail(err, BL_ENOMEM, "a tokenizer");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a tokenizer");
         goto out;
     }
     st = bl_json_parse(&doc, scratch, file, &limits, err);

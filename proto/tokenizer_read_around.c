@@ -62,7 +62,8 @@ static bl_status post_template(reader *r, const bl_json *at)
         BL_TRY(note_type(r, &one));
         if (bl_token_find(&one, "Sequence", &token)) {
             if (after)
-                return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "the text is given twice");
+                return bl_json_fail(&one, r->err, BL_EUNSUPPORTED,
+                                    "the template contains the text twice; it must contain it once");
             after = true;
             continue;
         }
@@ -73,7 +74,7 @@ static bl_status post_template(reader *r, const bl_json *at)
         BL_TRY(bl_json_need(&row, "ids", &ids, r->err));
         BL_TRY(add_around(r, &one, &ids, after));
     }
-    return after ? BL_OK : bl_json_fail(&single, r->err, BL_EUNSUPPORTED, "a template without the text");
+    return after ? BL_OK : bl_json_fail(&single, r->err, BL_EUNSUPPORTED, "the template does not contain the text");
 }
 
 /* BERT's and RoBERTa's post-processors: "cls" and "sep" are ["text", id]. */

@@ -55,7 +55,7 @@ static bl_status tokenizer_read_decoder_read_replace(bl_token_reader *r, const b
     BL_TRY(bl_token_need_text(r, &pattern, "String", &op.from));
     BL_TRY(bl_token_need_text(r, at, "content", &op.to));
     if (op.from.len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "an empty pattern");
+        return bl_json_fail(at, r->err, BL_EINVAL, "the pattern is empty");
     return tokenizer_read_decoder_add(r, at, op);
 }
 
@@ -68,7 +68,7 @@ static bl_status read_metaspace(bl_token_reader *r, const bl_json *at)
     BL_TRY(bl_token_find_flag(r, at, "add_prefix_space", &prefix));
     BL_TRY(bl_token_find_text(r, at, "prepend_scheme", &scheme));
     if (op.from.len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "an empty replacement");
+        return bl_json_fail(at, r->err, BL_EINVAL, "the replacement is empty");
     op.flag = prefix && !bl_span_is(scheme, "never");
     return tokenizer_read_decoder_add(r, at, op);
 }

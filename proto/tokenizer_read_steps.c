@@ -47,7 +47,7 @@ static bl_status tokenizer_read_steps_read_replace(reader *r, const bl_json *at,
     BL_TRY(read_pattern(r, at, &step->from, &kind));
     BL_TRY(bl_token_need_text(r, at, "content", &step->to));
     if (kind == BL_PATTERN_TEXT && step->from.len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "an empty pattern");
+        return bl_json_fail(at, r->err, BL_EINVAL, "the pattern is empty");
     if (kind == BL_PATTERN_TEXT)
         return BL_OK;
     BL_TRY(bl_token_place(r, at, bl_token_compile(r->t, step->from, kind, &step->code, &problem), &problem));
@@ -169,7 +169,7 @@ static bl_status step_metaspace(reader *r, const bl_json *at)
     BL_TRY(bl_token_find_text(r, at, "prepend_scheme", &scheme));
     BL_TRY(bl_token_find_flag(r, at, "split", &cuts));
     if (mark.len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "an empty replacement");
+        return bl_json_fail(at, r->err, BL_EINVAL, "the replacement is empty");
     if (!bl_span_is(scheme, "always") && !bl_span_is(scheme, "first") && !bl_span_is(scheme, "never"))
         return bl_token_not_known(r, at, "prepend_scheme", scheme);
     BL_TRY(tokenizer_read_steps_add_step(

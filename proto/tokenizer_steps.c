@@ -82,7 +82,7 @@ static bl_status raise_limit(bl_token_encoder *e, size_t len)
     if (e->limits == NULL)
         e->limits = pcre2_match_context_copy(e->tokenizer->limits);
     if (e->limits == NULL)
-        return bl_fail(e->err, BL_ENOMEM, "splitting a text");
+        return bl_fail(e->err, BL_ENOMEM, "out of host memory for splitting a text");
     pcre2_set_match_limit(e->limits, (uint32_t)(BL_TOKEN_MATCHES + STEPS_BYTE * len));
     return BL_OK;
 }
@@ -98,7 +98,7 @@ bl_status bl_token_match(bl_token_encoder *e, const bl_token_step *step, bl_span
         limits = e->limits;
     }
     if (e->found == NULL && (e->found = pcre2_match_data_create(1, t->memory)) == NULL)
-        return bl_fail(e->err, BL_ENOMEM, "splitting a text");
+        return bl_fail(e->err, BL_ENOMEM, "out of host memory for splitting a text");
     while (at < text.len) {
         const PCRE2_SIZE *range = NULL;
         int got = pcre2_match(step->code, (PCRE2_SPTR)text.data, text.len, at, PCRE2_NO_UTF_CHECK, e->found, limits);
@@ -106,7 +106,7 @@ bl_status bl_token_match(bl_token_encoder *e, const bl_token_step *step, bl_span
         if (got == PCRE2_ERROR_NOMATCH)
             return BL_OK;
         if (got == PCRE2_ERROR_NOMEMORY)
-            return bl_fail(e->err, BL_ENOMEM, "splitting a text");
+            return bl_fail(e->err, BL_ENOMEM, "out of host memory for splitting a text");
         if (got < 0)
             return bl_fail(e->err, BL_ELIMIT, "splitting the text into words: the tokenizer's expression takes too much");
         range = pcre2_get_ovector_pointer(e->found);

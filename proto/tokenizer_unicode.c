@@ -169,7 +169,7 @@ static bl_status order_marks(bl_token_encoder *e, int32_t *points, size_t count)
         return BL_OK;
     sorted = bl_calloc(count, sizeof *sorted);
     if (sorted == NULL)
-        return bl_fail(e->err, BL_ENOMEM, "the marks of a text");
+        return bl_fail(e->err, BL_ENOMEM, "out of host memory for the marks of a text");
     for (size_t i = 0; i < count; i++)
         from[mark_class(points[i]) + 1]++;
     for (int i = 0; i < 256; i++)

@@ -421,7 +421,7 @@ static bl_status vk_coopmat_rewrite(rewriter *r)
     r->cap = r->nout;
     r->out = bl_calloc(r->cap, sizeof *r->out);
     if (r->out == NULL)
-        return bl_fail(r->err, BL_ENOMEM, "no memory for a kernel of %zu words", r->cap);
+        return bl_fail(r->err, BL_ENOMEM, "out of host memory for a kernel of %zu words", r->cap);
     put_module(r);
     return BL_OK;
 }
@@ -439,7 +439,7 @@ bl_status bl_vk_coopmat_rewrite(const uint32_t *words, size_t count, bool bfloat
     r.bound = r.first_bound = words[HEAD_BOUND];
     r.facts = bl_calloc(r.bound, sizeof *r.facts);
     if (r.facts == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a kernel of %u ids", r.bound);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a kernel of %u ids", r.bound);
     for (uint32_t i = 0; i < r.bound; i++)
         r.facts[i].use = UNKNOWN;
     st = vk_coopmat_rewrite(&r);

@@ -114,7 +114,7 @@ static bl_status create_context(bl_vk_device *dev, bl_vk_context **out, bl_err *
     *out = NULL;
     bl_vk_context *ctx = bl_calloc(1, sizeof *ctx);
     if (ctx == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory to open a Vulkan device");
+        return bl_fail(err, BL_ENOMEM, "out of host memory to open a Vulkan device");
     atomic_init(&ctx->refs, 1);
     ctx->dev = dev;
     ctx->instance = bl_vk_instance_retain(dev->instance);
@@ -359,7 +359,7 @@ static bl_status open_one(bl_vk_instance *in, VkPhysicalDevice physical, uint32_
     *out = NULL;
     bl_vk_device *dev = create_device(in, physical, number);
     if (dev == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a Vulkan device");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a Vulkan device");
     const char *reason = bl_vk_judge(&dev->facts);
     if (reason == NULL && create_context(dev, &dev->context, &refused) != BL_OK)
         reason = refused.text;

@@ -105,7 +105,7 @@ static void create_messenger(bl_vk_instance *in, const VkDebugUtilsMessengerCrea
     PFN_vkCreateDebugUtilsMessengerEXT create =
         (PFN_vkCreateDebugUtilsMessengerEXT)in->get_proc(in->handle, "vkCreateDebugUtilsMessengerEXT");
     if (create == NULL || create(in->handle, info, NULL, &in->messenger) != VK_SUCCESS)
-        bl_log(BL_LOG_WARN, "vulkan: no messages from the validation layer");
+        bl_log(BL_LOG_WARN, "vulkan: the messages of the validation layer cannot be received");
 }
 
 /* BEAMLINE_VULKAN_VALIDATION=1 enables the validation layer; BEAMLINE_VULKAN_VALIDATION=sync adds the layer's
@@ -180,7 +180,7 @@ bl_status bl_vk_instance_create(const char *library, bl_vk_instance **out, bl_te
     }
     bl_vk_instance *in = bl_calloc(1, sizeof *in);
     if (in == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a Vulkan instance");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a Vulkan instance");
     atomic_init(&in->refs, 1);
     pthread_mutex_init(&in->compiler_lock, NULL);
     const char *reason = vk_loader_start(in, handle);

@@ -130,7 +130,7 @@ static bl_vk_slab *add_slab(bl_vk_context *ctx, uint32_t class, bl_err *err)
     bytes = bytes < MIN_SLAB ? MIN_SLAB : bytes > MAX_SLAB ? MAX_SLAB : bytes;
     bl_vk_slab *slab = bl_calloc(1, sizeof *slab);
     if (slab == NULL) {
-        bl_fail(err, BL_ENOMEM, "no memory for small buffers");
+        bl_fail(err, BL_ENOMEM, "out of host memory for small buffers");
         return NULL;
     }
     if (bl_vk_storage_create(ctx, bytes, ctx->places.buffers, ctx->places.host_memory, &slab->storage, err) != BL_OK) {
@@ -243,7 +243,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
     bl_vk_buffer *buffer = vk_memory_create(ctx);
     bl_vk_context_release(ctx); /* the buffer holds its own reference */
     if (buffer == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a buffer");
     if (rounded <= (size_t)1 << MAX_SHIFT) {
         st = alloc_small(ctx, bytes, buffer, err);
     } else {
@@ -266,7 +266,7 @@ bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_b
     *out = NULL;
     bl_vk_buffer *buffer = vk_memory_create(whole->ctx);
     if (buffer == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a buffer");
     buffer->storage = whole->storage;
     buffer->at = whole->at + offset;
     buffer->used = whole->used;

@@ -162,7 +162,7 @@ bl_status bl_vk_kernel_make(bl_device *dev, const bl_kernel_source *source, bl_k
     *out = NULL;
     bl_vk_kernel *kernel = bl_calloc(1, sizeof *kernel);
     if (kernel == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a kernel");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a kernel");
     kernel->ctx = bl_vk_context_get(dev);
     kernel->writes = source->writes;
     bl_status st = vk_pipeline_make(kernel->ctx, source, kernel, err);

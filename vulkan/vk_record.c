@@ -115,7 +115,7 @@ static bl_status vk_record_fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl
     v->slots = items(r->base.nslots, sizeof *v->slots);
     v->vars = items(r->base.nvars, sizeof *v->vars);
     if (v->sets == NULL || v->groups == NULL || v->slots == NULL || v->vars == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a recording of %u launches", v->nlaunches);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", v->nlaunches);
     if (v->commands == NULL)
         BL_TRY(bl_vk_commands_create(r->ctx, &r->ctx->compute, 1, &r->pool, &v->commands, err));
     return create_sets(r, v, err);
@@ -130,7 +130,7 @@ static bl_status create_queries(bl_vk_recording *r, bl_vk_variant *v, bl_err *er
     if (v->ticks == NULL)
         v->ticks = items(2 * v->nlaunches, sizeof *v->ticks);
     if (v->ticks == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for the times of %u launches", v->nlaunches);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the times of %u launches", v->nlaunches);
     return bl_vk_check(r->ctx, r->ctx->vk.CreateQueryPool(r->ctx->handle, &info, NULL, &v->queries), "making queries", err);
 }
 
@@ -252,7 +252,7 @@ static bl_status fill_recording(bl_vk_recording *r, const bl_launch *launches, b
     r->slots = items(r->base.nslots, sizeof *r->slots);
     r->spans = items(BL_VK_MAX_SPANS, sizeof *r->spans);
     if (r->launches == NULL || r->slots == NULL || r->spans == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a recording of %u launches", r->base.nlaunches);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", r->base.nlaunches);
     if (r->base.nlaunches > 0)
         memcpy(r->launches, launches, r->base.nlaunches * sizeof *launches);
     for (uint32_t i = 0; i < r->base.nlaunches; i++)
@@ -266,7 +266,7 @@ bl_status bl_vk_record(bl_device *dev, uint32_t n, const bl_launch *launches, ui
     *out = NULL;
     bl_vk_recording *r = bl_calloc(1, sizeof *r);
     if (r == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a recording");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording");
     r->ctx = bl_vk_context_get(dev);
     r->base = (bl_recording){.nlaunches = n, .nslots = nslots, .nvars = nvars};
     bl_status st = fill_recording(r, launches, err);

@@ -42,7 +42,7 @@ static bl_status vk_shader_take_words(const void *data, size_t bytes, bl_vk_spir
 {
     out->words = bl_calloc(1, bytes);
     if (out->words == NULL)
-        return bl_fail(err, BL_ENOMEM, "no memory for a kernel of %zu bytes", bytes);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a kernel of %zu bytes", bytes);
     memcpy(out->words, data, bytes);
     out->bytes = bytes;
     return BL_OK;
@@ -100,7 +100,7 @@ static bl_status vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *s
     shaderc_compiler_t compiler = get_compiler(in);
     shaderc_compile_options_t options = shaderc_compile_options_initialize();
     if (compiler == NULL || options == NULL) {
-        st = bl_fail(err, BL_ENOMEM, "no memory for the shader compiler");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for the shader compiler");
         goto out;
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
@@ -115,7 +115,7 @@ static bl_status vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *s
     result =
         shaderc_compile_into_spv(compiler, source->text, source->len, shaderc_compute_shader, source->entry, "main", options);
     if (result == NULL)
-        st = bl_fail(err, BL_ENOMEM, "no memory to compile kernel %s", source->entry);
+        st = bl_fail(err, BL_ENOMEM, "out of host memory to compile kernel %s", source->entry);
     else if (shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success)
         st = vk_shader_explain(source, shaderc_result_get_error_message(result), err);
     else

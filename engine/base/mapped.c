@@ -145,7 +145,7 @@ bl_status bl_mapped_add(bl_mapped *files, int fd, const char *name, bl_span *out
         return bl_fail(err, BL_EINVAL, "%.200s is not a regular file", name);
     file = make_file(name);
     if (file == NULL)
-        return bl_fail(err, BL_ENOMEM, "mapping %.200s", name);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for mapping %.200s", name);
     file->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (file->fd >= 0)
         data = info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;

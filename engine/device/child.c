@@ -100,7 +100,7 @@ static bool child_start(char *const *argv, child_process *child)
     close(down[0]);
     close(up[1]);
     if (rc != 0) {
-        bl_log(BL_LOG_WARN, "no child process: %s", strerror(rc));
+        bl_log(BL_LOG_WARN, "a child process cannot be started: %s", strerror(rc));
         close(down[1]);
         close(up[0]);
         return false;
@@ -361,7 +361,7 @@ bl_status bl_children_create(const char *const *argv, int count, double max_seco
     *out = NULL;
     if (children == NULL || (children->argv = copy_words(argv)) == NULL) {
         free(children);
-        return bl_fail(err, BL_ENOMEM, "child processes");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for child processes");
     }
     children->count = count < BL_MOST_CHILDREN ? count : BL_MOST_CHILDREN;
     children->max_seconds = max_seconds;

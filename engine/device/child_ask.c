@@ -286,7 +286,8 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
     bl_status st = BL_OK;
 
     for (;;) {
-        st = child_stopped(w->children) ? bl_fail(err, BL_ECANCELLED, "the server is ending") : bl_halt_check(&w->halt, err);
+        st = child_stopped(w->children) ? bl_fail(err, BL_ECANCELLED, "the server is shutting down")
+                                        : bl_halt_check(&w->halt, err);
         if (st == BL_OK)
             hand_out(&d);
         if (d.n == 0 && st == BL_OK)
@@ -302,7 +303,7 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
     }
     if (st != BL_OK)
         return st;
-    return w->failed ? bl_fail(err, BL_ENOMEM, "work for child processes") : BL_OK;
+    return w->failed ? bl_fail(err, BL_ENOMEM, "out of host memory for work for child processes") : BL_OK;
 }
 
 bool child_free_jobs(child_work *w)

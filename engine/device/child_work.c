@@ -127,7 +127,7 @@ static bl_status child_work_compile(bl_children *children, bl_device *dev, int n
     bl_status st;
 
     make_jobs(&w);
-    st = w.failed ? bl_fail(err, BL_ENOMEM, "work for child processes") : child_do_jobs(&w, err);
+    st = w.failed ? bl_fail(err, BL_ENOMEM, "out of host memory for work for child processes") : child_do_jobs(&w, err);
     (void)child_free_jobs(&w);
     return st;
 }
@@ -139,7 +139,7 @@ bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, cons
     bl_status st;
 
     if (outcomes == NULL)
-        return bl_fail(err, BL_ENOMEM, "work for child processes");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for work for child processes");
     st = child_work_compile(children, dev, n, sources, outcomes, halt, err);
     for (int i = 0; i < n && st == BL_OK; i++) {
         if (outcomes[i].status != BL_OK)
@@ -234,7 +234,7 @@ static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials
     bl_status st = BL_OK;
 
     if (sources == NULL || outcomes == NULL) {
-        st = bl_fail(err, BL_ENOMEM, "trials");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for trials");
     } else {
         int n = gather_sources(dev, trials, sources);
         if (n > 0)
@@ -268,7 +268,7 @@ bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *tri
     BL_TRY(compile_trials(children, dev, trials, err));
     all = child_make_job(&w, trials->ntrials);
     if (all == NULL)
-        return bl_fail(err, BL_ENOMEM, "trials");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for trials");
     for (int i = 0; i < trials->ntrials; i++) {
         if (trials->trial[i].status == BL_OK)
             all->which[all->n++] = i;

@@ -159,12 +159,12 @@ static bl_status make_buffers(bench *b, bl_err *err)
     b->pattern = bl_calloc(PATTERN, sizeof(double));
     b->chunk = bl_calloc(1, CHUNK);
     if (b->rigs == NULL || b->pattern == NULL || b->chunk == NULL)
-        return bl_fail(err, BL_ENOMEM, "trials");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for trials");
     for (int i = 0; i < b->trials->nbuffers; i++) {
         const bl_trial_buffer *buffer = &b->trials->buffer[i];
         BL_TRY(bl_buffer_alloc(b->dev, buffer->bytes, &b->buffer[i], err));
         if (buffer->result && (b->wanted[i] = bl_calloc(1, buffer->bytes + 1)) == NULL)
-            return bl_fail(err, BL_ENOMEM, "trials");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for trials");
         BL_TRY(trial_fill_buffer(b, i, err));
     }
     return BL_OK;

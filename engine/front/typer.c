@@ -27,7 +27,7 @@ bl_status bl_typer_create(int nvars, const bl_wire_var *vars, size_t max_bytes, 
     *out = NULL;
     if (typer == NULL) {
         bl_ir_destroy(ir);
-        return bl_fail(err, BL_ENOMEM, "types of a graph");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for types of a graph");
     }
     *typer = (bl_typer){.options = {.program = true, .max_bytes = max_bytes, .max_seconds = max_seconds}, .ir = ir};
     bl_ir_limit_time(ir, max_seconds);
@@ -89,7 +89,7 @@ const bl_node *bl_typer_input(bl_typer_graph *g, bl_dtype dtype, int ndim, const
     if (ndim > BL_MAX_DIMS)
         return bl_ir_fail(ir, BL_ELIMIT, "a tensor has at most %d dimensions", BL_MAX_DIMS);
     if (!bl_arena_reserve(bl_ir_arena(ir), &at, g->graph.ninputs, &g->input_cap, sizeof *g->graph.inputs))
-        return bl_ir_fail(ir, BL_ENOMEM, "an input of a graph");
+        return bl_ir_fail(ir, BL_ENOMEM, "out of host memory for an input of a graph");
     g->graph.inputs = at;
     int slot = g->graph.ninputs++;
     g->wire.ninputs = g->graph.ninputs;

@@ -69,7 +69,7 @@ static bl_status kernel(bl_device *dev, const bl_kernel_source *source, bl_kerne
         goto out;
     }
     if (k == NULL || (k->arena = bl_arena_create(0)) == NULL) {
-        st = bl_fail(err, BL_ENOMEM, "kernel %s", source->entry);
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for kernel %s", source->entry);
         goto out;
     }
     st = bl_interp_compile(k->arena, source->linear, &k->code, err);
@@ -93,7 +93,7 @@ static bl_status grow_scratch(interp_device *d, size_t bytes, bl_err *err)
         return BL_OK;
     more = bl_calloc(1, bytes);
     if (more == NULL)
-        return bl_fail(err, BL_ENOMEM, "%zu bytes of registers for %s", bytes, d->base.info.id);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for %zu bytes of registers for %s", bytes, d->base.info.id);
     free(d->scratch);
     d->scratch = more;
     d->scratch_bytes = bytes;
@@ -115,7 +115,7 @@ static bl_status interp_device_record(bl_device *dev, uint32_t n, const bl_launc
     }
     r = bl_calloc(1, sizeof *r + n * sizeof *launches);
     if (r == NULL)
-        return bl_fail(err, BL_ENOMEM, "a recording of %u launches", n);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", n);
     if (n)
         memcpy(r->launches, launches, n * sizeof *launches);
     *out = &r->base;
@@ -204,7 +204,7 @@ bl_status bl_interp_stand_in(const bl_device *of, bl_device **out, bl_err *err)
 
     *out = NULL;
     if (d == NULL)
-        return bl_fail(err, BL_ENOMEM, "an interpreter for %s", of->info.id);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for an interpreter for %s", of->info.id);
     d->base.ops = &interp_ops;
     d->base.info = of->info;
     d->base.info.dialect = BL_DIALECT_LINEAR;
@@ -219,7 +219,7 @@ static bl_status interp_device_open_device(long number, bl_device **out, bl_err 
     interp_device *d = bl_calloc(1, sizeof *d);
 
     if (d == NULL)
-        return bl_fail(err, BL_ENOMEM, "the interpreter device");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the interpreter device");
     d->base.ops = &interp_ops;
     d->base.info = (bl_device_info){
         .name = "interpreter",

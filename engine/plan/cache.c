@@ -299,7 +299,7 @@ static entry *cache_claim(bl_plans *plans, const bl_wire_key *key, bl_device *de
         e = cache_find(plans, key);
     }
     if (e == NULL && (e = insert(plans, key, dev)) == NULL) {
-        (void)bl_fail(err, BL_ENOMEM, "plan cache");
+        (void)bl_fail(err, BL_ENOMEM, "out of host memory for the plan cache");
         return NULL;
     }
     e->busy = true;

@@ -83,7 +83,7 @@ bl_status plan_check_indices(const bl_plan *plan, bl_buffer *const *words, const
         int64_t n = count_words(check, vars);
         int64_t *found = bl_calloc((size_t)n, sizeof *found);
         if (found == NULL)
-            return bl_fail(err, BL_ENOMEM, "checks of indices");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for checks of indices");
         st = bl_buffer_read(words[i], 0, found, (size_t)n * sizeof *found, err);
         for (int64_t k = 0; k < n && st == BL_OK; k++) {
             if (found[k] != INT64_MAX)

@@ -350,14 +350,14 @@ bl_status compile_begin(compile *c)
         bl_target_split(&c->target);
     c->plan = bl_calloc(1, sizeof *c->plan);
     if (c->plan == NULL)
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     atomic_init(&c->plan->refs, 1);
     pthread_mutex_init(&c->plan->lock, NULL);
     c->plan->dev = c->dev;
     c->plan->arena = bl_arena_create(options->max_compile_bytes);
     if (c->plan->arena == NULL) {
         plan_destroy(c->plan);
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     }
     c->plan->options = *options;
     c->plan->options.halt = (bl_halt){0}; /* the plan must not refer to the caller's data */

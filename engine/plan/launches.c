@@ -158,7 +158,7 @@ static bl_status make_vars(compile *c)
     plan->nvars = c->graph->nvars + (int)all + 1;
     plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
     if (plan->vars == NULL)
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     for (int i = 0; i < (int)steps; i++)
         plan->vars[c->graph->nvars + i] = i;
     return BL_OK;
@@ -191,7 +191,7 @@ bl_status compile_slots(compile *c)
     plan->slot_dtype = dtype;
     plan->slots = bl_calloc((size_t)c->nslots + 1, sizeof *plan->slots);
     if (plan->slots == NULL)
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     return make_vars(c);
 }
 /* ---- launches; the worker thread records them before the first run */
@@ -406,7 +406,7 @@ static bl_status make_launches(compile *c)
     BL_TRY(bl_arena_status(c->arena, c->err));
     BL_TRY(bl_arena_status(plan->arena, c->err));
     if (plan->groups == NULL)
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     BL_TRY(keep_kernels(c));
     e.next_loop = 0;
     e.end = 0;

@@ -352,7 +352,7 @@ bl_status compile_kernels(compile *c)
 
     c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
     if (sources == NULL || c->plan->kernels == NULL)
-        return bl_fail(c->err, BL_ENOMEM, "plan");
+        return bl_fail(c->err, BL_ENOMEM, "out of host memory for a plan");
     c->plan->nkernels = c->nmade;
     BL_TRY(compile_early(c));
     for (int i = 0; i < c->nmade; i++) {

@@ -138,7 +138,7 @@ static bl_status alloc_outputs(running *r)
     r->nsets = reports(r->run) && !waits && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
     r->outputs = bl_calloc((size_t)r->nsets * (size_t)n + 1, sizeof(bl_buffer *));
     if (r->outputs == NULL)
-        return bl_fail(r->err, BL_ENOMEM, "run");
+        return bl_fail(r->err, BL_ENOMEM, "out of host memory for a run");
     for (int i = 0; i < r->nsets * n; i++) {
         BL_TRY(slot_bytes(plan, plan->root_slot[i % n], r->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->outputs[i], r->err));
@@ -167,7 +167,7 @@ static bl_status alloc_words(running *r)
 
     r->words = bl_calloc((size_t)n + 1, sizeof *r->words);
     if (r->words == NULL)
-        return bl_fail(r->err, BL_ENOMEM, "run");
+        return bl_fail(r->err, BL_ENOMEM, "out of host memory for a run");
     for (int i = 0; i < n; i++) {
         BL_TRY(slot_bytes(plan, plan->root_slot[plan->nroots - n + i], r->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->words[i], r->err));
@@ -478,7 +478,7 @@ static bl_status run_plan_begin(running *r)
         r->run->outputs[i] = NULL;
     r->next = bl_calloc((size_t)nstates * 2 + 1, sizeof *r->next);
     if (r->next == NULL)
-        return bl_fail(r->err, BL_ENOMEM, "run");
+        return bl_fail(r->err, BL_ENOMEM, "out of host memory for a run");
     r->lent = r->next + nstates;
     BL_TRY(run_plan_record(plan, r->err));
     BL_TRY(bind_sizes(r));
@@ -516,7 +516,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     bl_status st = run_plan_begin(&r);
 
     if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
-        st = bl_fail(err, BL_ENOMEM, "run");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a run");
     if (st == BL_OK)
         st = run_plan_run_steps(&r, ns);
     if (st == BL_OK)

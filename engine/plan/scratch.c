@@ -94,7 +94,8 @@ static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, 
     bl_arena *arena = bl_arena_create(0);
     bl_lifetime *lives = arena != NULL ? bl_arena_array(arena, (size_t)plan->nslots, sizeof *lives) : NULL;
     bl_buffer *scratch = NULL;
-    bl_status st = lives != NULL ? scratch_lay_out(plan, vars, arena, lives, &bytes, err) : bl_fail(err, BL_ENOMEM, "run");
+    bl_status st = lives != NULL ? scratch_lay_out(plan, vars, arena, lives, &bytes, err)
+                                 : bl_fail(err, BL_ENOMEM, "out of host memory for a run");
 
     if (st == BL_OK && bytes > plan->dev->info.max_alloc)
         st = bl_fail(err, BL_ENODEVMEM,

@@ -16,7 +16,7 @@ bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nv
     census->kernel_ns = bl_calloc(n, sizeof *census->kernel_ns);
     census->launch_ns = bl_calloc((size_t)nsteps + 1, sizeof *census->launch_ns);
     if (census->kernel_ns == NULL || census->launch_ns == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a plan");
     if (nvars == 0)
         return BL_OK;
     census->kernel_ops = bl_calloc(n, sizeof *census->kernel_ops);
@@ -24,7 +24,7 @@ bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nv
     census->counted = bl_calloc(n, sizeof *census->counted);
     census->vars = bl_calloc((size_t)nvars, sizeof *census->vars);
     if (census->kernel_ops == NULL || census->kernel_bytes == NULL || census->counted == NULL || census->vars == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a plan");
     return BL_OK;
 }
 

@@ -704,7 +704,8 @@ bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text
         return bl_text_status(out, err);
     }
     w.arena = bl_arena_create(0);
-    st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "kernel source") : render_walk_all(&w, info, err);
+    st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "out of host memory for the source of a kernel")
+                         : render_walk_all(&w, info, err);
     bl_arena_destroy(w.arena);
     return st;
 }

@@ -407,7 +407,7 @@ bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *opt
 
     *report = (bl_search_report){.name = nest->name};
     if (s == NULL)
-        return bl_fail(err, BL_ENOMEM, "search");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a search");
     own.width = own.width < 1 ? 1 : own.width > MOST_WIDTH ? MOST_WIDTH : own.width;
     s->nest = nest;
     s->options = &own;

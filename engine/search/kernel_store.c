@@ -119,7 +119,7 @@ bl_status bl_kernels_open(const char *path, bl_kernels **out, bl_err *err)
         path = ":memory:";
     if (k == NULL || (k->path = bl_calloc(1, strlen(path) + 1)) == NULL) {
         free(k);
-        return bl_fail(err, BL_ENOMEM, "kernel database");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the kernel database");
     }
     memcpy(k->path, path, strlen(path));
     pthread_mutex_init(&k->lock, NULL);

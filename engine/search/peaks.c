@@ -172,7 +172,7 @@ bl_status bl_peaks_measure(bl_device *dev, bl_trials_runner run, void *arg, bl_p
     list *l = arena == NULL ? NULL : bl_arena_alloc(arena, sizeof *l);
     double seconds = 0;
     int64_t groups = 0;
-    bl_status st = l == NULL ? bl_fail(err, BL_ENOMEM, "peaks") : BL_OK;
+    bl_status st = l == NULL ? bl_fail(err, BL_ENOMEM, "out of host memory for peaks") : BL_OK;
 
     *out = (bl_peaks){0};
     if (st == BL_OK) {

@@ -237,7 +237,7 @@ static bl_jinja_value float_arithmetic(bl_jinja_run *run, bl_jinja_kind_of_token
     if (op == BL_JINJA_T_POW) {
         double power = pow(a, b);
         return (a == 0 && b < 0) || (isnan(power) && !isnan(a) && !isnan(b)) || (isinf(power) && isfinite(a) && isfinite(b))
-                   ? bl_jinja_fail(run, BL_EINVAL, "the power is no real number that a float can hold")
+                   ? bl_jinja_fail(run, BL_EINVAL, "the power is not a real number that a float can hold")
                    : bl_jinja_float(power);
     }
     if (b == 0)

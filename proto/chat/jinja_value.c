@@ -152,7 +152,7 @@ static bl_jinja_value from_number(bl_jinja_run *run, bl_span text)
     bl_decimal number;
     uint64_t magnitude = 0;
     if (bl_decimal_scan(text.data, text.data + text.len, &number) == NULL)
-        return bl_jinja_fail(run, BL_EINVAL, "the input has a number that is none");
+        return bl_jinja_fail(run, BL_EINVAL, "the input has a malformed number");
     if (number.whole && bl_decimal_to_whole(&number, &magnitude) == BL_WHOLE_OK && magnitude <= INT64_MAX)
         return bl_jinja_int(number.negative ? -(int64_t)magnitude : (int64_t)magnitude);
     return bl_jinja_float(bl_decimal_to_f64(&number));

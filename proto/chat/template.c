@@ -73,7 +73,7 @@ bl_status bl_chat_template_parse(bl_span source, bl_chat_template **out, bl_err 
     bl_chat_template *chat = arena != NULL ? bl_arena_alloc(arena, sizeof *chat) : NULL;
     if (chat == NULL) {
         bl_arena_destroy(arena);
-        return bl_fail(err, BL_ENOMEM, "a chat template");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a chat template");
     }
     chat->arena = arena;
     bl_status st = template_parse(chat, source, err);
@@ -134,7 +134,7 @@ static bl_jinja_value from_messages(bl_jinja_run *run, const bl_json *json)
     size_t cap = 0;
     bl_json message;
     if (json->kind != BL_JSON_ARRAY)
-        return bl_jinja_fail(run, BL_EINVAL, "messages is no array");
+        return bl_jinja_fail(run, BL_EINVAL, "\"messages\" must be a list");
     while (!run->failed && bl_json_next(&each, &message))
         bl_jinja_push(run, &messages, &cap, from_message(run, &message));
     return bl_jinja_list_of(run, BL_JINJA_LIST, messages.at, messages.count);
@@ -194,7 +194,7 @@ bl_status bl_chat_template_render(const bl_chat_template *chat, const bl_chat_in
     bl_err first = {0};
     size_t before = out->len;
     if (arena == NULL)
-        return bl_fail(err, BL_ENOMEM, "a chat template");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a chat template");
     bl_jinja_run run = {.arena = arena,
                         .err = &first,
                         .most_steps = most.steps,

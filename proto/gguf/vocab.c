@@ -548,7 +548,7 @@ bl_status bl_gguf_tokenizer(const bl_gguf *gguf, bl_tokenizer **out, bl_err *err
     bl_status st = BL_OK;
     *out = NULL;
     if (v.t == NULL)
-        return bl_fail(err, BL_ENOMEM, "a tokenizer");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a tokenizer");
     st = vocab_read_vocab(&v);
     if (st == BL_OK)
         *out = v.t;

@@ -320,7 +320,7 @@ static bl_status open_graph(bl_llm_graph *g)
                       .node_cap = &g->node_cap,
                       .max_nodes = o->limits.max_nodes,
                       .label = "input"};
-    return g->w.typer != NULL ? BL_OK : bl_fail(g->err, BL_ENOMEM, "a language model");
+    return g->w.typer != NULL ? BL_OK : bl_fail(g->err, BL_ENOMEM, "out of host memory for a language model");
 }
 
 static void describe_weights(const bl_llm_source *source, bl_llm_model *out)
@@ -360,7 +360,7 @@ bl_status bl_llm_import(bl_arena *arena, const bl_llm_file *files, int nfiles, c
     *out = (bl_llm_model){.bos = -1};
     g.scratch = bl_arena_create(options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES);
     if (g.scratch == NULL)
-        return bl_fail(err, BL_ENOMEM, "a language model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a language model");
     st = bl_llm_source_open(arena, files, nfiles, &options->limits, &source, err);
     if (st == BL_OK)
         st = bl_llm_read_spec(&source, options, &g.spec, err);

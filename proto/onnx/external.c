@@ -101,7 +101,7 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
             good = strcmp(key, "checksum") == 0; /* ignored: the import trusts the file as much as the model */
         }
         if (!good)
-            return bl_fail(err, BL_EINVAL, "external data: \"%.60s\" of \"%.100s\" cannot be", bl_onnx_clean(m, key),
+            return bl_fail(err, BL_EINVAL, "external data: \"%.60s\" of \"%.100s\" is not a valid value", bl_onnx_clean(m, key),
                            bl_onnx_clean(m, value));
     }
     if (location == NULL)

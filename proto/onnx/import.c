@@ -558,7 +558,7 @@ static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, 
     m.err = &problem;
     m.scratch = bl_arena_create(job->max_bytes);
     if (m.scratch == NULL)
-        return bl_fail(err, BL_ENOMEM, "an ONNX model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for an ONNX model");
     write_program(&m);
     if (bl_onnx_ok(&m))
         import_finish(&m);
@@ -639,7 +639,7 @@ static bl_status import(bl_span file, const bl_onnx_options *options, bool outli
     *out = (bl_onnx_model){0};
     job.importer.scratch = bl_arena_create(job.max_bytes);
     if (job.importer.scratch == NULL)
-        return bl_fail(err, BL_ENOMEM, "an ONNX model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for an ONNX model");
     st = bl_onnx_open(file, job.importer.scratch, &proto, &problem);
     job.importer.proto = proto;
     if (st == BL_OK && proto->graph == NULL)

@@ -66,7 +66,7 @@ static bl_status add_size(thinner *t, size_t *index)
         size_t more = t->cap * 2 + 64;
         size_t *grown = bl_realloc(t->sizes, more * sizeof *grown);
         if (grown == NULL)
-            return bl_fail(t->err, BL_ENOMEM, "the messages of an ONNX model");
+            return bl_fail(t->err, BL_ENOMEM, "out of host memory for the messages of an ONNX model");
         t->sizes = grown;
         t->cap = more;
     }

@@ -83,7 +83,7 @@ bl_onnx_value *bl_ml_store(bl_onnx_call *c, const char *name, bl_dtype dtype, in
     }
     *to = bl_arena_alloc(m->arena, content.bytes);
     if (*to == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %zu bytes of \"%s\"", content.bytes, name);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %zu bytes of \"%s\"", content.bytes, name);
     content.span = (bl_span){*to, content.bytes};
     return bl_onnx_state_value(m, bl_arena_printf(m->arena, "%.90s.%s", c->label, name), &content);
 }

@@ -23,7 +23,7 @@ static bool room_for(bl_onnx_call *c, list *l, int64_t count)
     else
         l->whole = bl_arena_array(c->import->scratch, (size_t)count + 1, sizeof *l->whole);
     if (l->real == NULL && l->whole == NULL)
-        bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld keys", (long long)count);
+        bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld keys", (long long)count);
     return !c->import->failed;
 }
 
@@ -117,7 +117,7 @@ static entry *sort_keys(bl_onnx_call *c, const list *keys, int64_t *count, int64
     entry *e = bl_arena_array(c->import->scratch, (size_t)cap, sizeof *e);
     *nan = -1;
     if (e == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld keys", (long long)keys->count);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld keys", (long long)keys->count);
     for (int64_t i = 0; i < keys->count; i++) {
         if (keys->real != NULL && isnan(keys->real[i]))
             *nan = *nan < 0 ? i : *nan;

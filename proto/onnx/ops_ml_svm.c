@@ -135,7 +135,7 @@ static bl_onnx_value *count_votes(machine *s, bl_onnx_value *decision)
     int64_t pair = 0;
 
     if (gain == NULL || all == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld pairs of classes", (long long)s->npairs);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld pairs of classes", (long long)s->npairs);
     for (int64_t i = 0; i < s->nclasses; i++) {
         for (int64_t j = i + 1; j < s->nclasses; j++, pair++) {
             gain[pair * s->nclasses + i] = 1;
@@ -162,7 +162,7 @@ static bl_onnx_value *pair_probabilities(machine *s, bl_onnx_value *decision, co
     if (decision == NULL)
         return NULL;
     if (at == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld pairs of classes", (long long)s->npairs);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld pairs of classes", (long long)s->npairs);
     for (int64_t i = 0; i < n; i++) {
         at[i * n + i] = 2 * s->npairs;
         for (int64_t j = i + 1; j < n; j++, pair++) {
@@ -258,7 +258,7 @@ static bl_onnx_value *write_with_vectors(machine *s, const bl_ml_labels *labels,
                             (long long)s->ncoefficients, (long long)s->nrho, (long long)s->nclasses, (long long)s->nvectors);
     weight = pair_weights(s, first);
     if (weight == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld pairs of classes", (long long)s->npairs);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld pairs of classes", (long long)s->npairs);
     decision = bl_onnx_make(c, "cast(add($0, $1), dtype=float32)",
                             ARGS(V(ops_ml_svm_weigh(s, kernel_of_vectors(s), s->npairs, s->nvectors, weight)),
                                  V(bl_ml_store_numbers(c, "rho", s->dtype, 1, &s->npairs, s->rho))));

@@ -93,7 +93,7 @@ static bool make_finder(ensemble *e, int64_t count, finder *f)
     }
     f->slot = bl_arena_array(c->import->scratch, f->cap, sizeof *f->slot);
     if (f->slot == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)count) != NULL;
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld nodes of trees", (long long)count) != NULL;
     for (int64_t i = 0; i < count; i++) {
         int32_t *slot = ops_ml_trees_find_slot(f, f->tree[i], f->node[i]);
         if (*slot != 0)
@@ -131,7 +131,7 @@ static bool find_roots(ensemble *e, const finder *f)
     int32_t *slot = bl_arena_array(arena, f->cap, sizeof *slot); /* hash table of trees: root + 1 */
 
     if (slot == NULL || root == NULL)
-        return bl_onnx_fail_as(e->c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)t->nnodes) != NULL;
+        return bl_onnx_fail_as(e->c, BL_ENOMEM, "out of host memory for %lld nodes of trees", (long long)t->nnodes) != NULL;
     for (int64_t i = 0; i < t->nnodes; i++) {
         size_t at = (size_t)bl_hash_mix((uint64_t)f->tree[i]) & (f->cap - 1);
         if (i > 0 && f->tree[i] == f->tree[i - 1])
@@ -164,7 +164,7 @@ static bool read_nodes(ensemble *e, finder *f)
         return false;
     e->trees.node = bl_arena_array(c->import->scratch, (size_t)n + 1, sizeof *e->trees.node);
     if (e->trees.node == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)n) != NULL;
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld nodes of trees", (long long)n) != NULL;
     for (int64_t i = 0; i < n; i++) {
         bl_tree_node *node = &e->trees.node[i];
         *node = (bl_tree_node){
@@ -193,7 +193,7 @@ static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const 
     w->target = bl_arena_array(arena, (size_t)count + 1, sizeof *w->target);
     w->weight = bl_arena_array(arena, (size_t)count + 1, sizeof *w->weight);
     if (next == NULL || w->first == NULL || w->target == NULL || w->weight == NULL)
-        return bl_onnx_fail_as(e->c, BL_ENOMEM, "no memory for %lld weights", (long long)count) != NULL;
+        return bl_onnx_fail_as(e->c, BL_ENOMEM, "out of host memory for %lld weights", (long long)count) != NULL;
     for (int64_t i = 0; i < count; i++) {
         if (target[i] < 0 || target[i] >= w->ntargets)
             return bl_onnx_fail(e->c, "a leaf has a weight for %lld, but there are %lld classes or targets", (long long)target[i],
@@ -227,7 +227,7 @@ static bool read_weights(ensemble *e, const finder *f, const char *what)
     int32_t *leaf = bl_arena_array(arena, (size_t)n + 1, sizeof *leaf);
 
     if (trees == NULL || nodes == NULL || weight_name == NULL || leaf == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld weights", (long long)n) != NULL;
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld weights", (long long)n) != NULL;
     const int64_t *tree = ops_ml_trees_list_of(c, trees, n, false), *node = ops_ml_trees_list_of(c, nodes, n, false);
     const double *weight = numbers_of(c, weight_name, n);
     if (id == NULL || tree == NULL || node == NULL || weight == NULL)
@@ -302,7 +302,7 @@ static bool read_tree_ensemble(ensemble *e)
     bl_tree_node *first = bl_arena_array(c->import->scratch, (size_t)n + 1, sizeof *first);
     t->node = first;
     if (root == NULL || leaf == NULL || first == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)n) != NULL;
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld nodes of trees", (long long)n) != NULL;
     if (!read_sets(e, n, mode))
         return false;
     t->node = bl_arena_array(c->import->scratch, (size_t)t->cap + 1, sizeof *t->node);
@@ -404,7 +404,7 @@ static bl_onnx_value *sum_of_trees(ensemble *e, bl_onnx_value *at, const int32_t
     double *is = bl_arena_array(c->import->scratch, (size_t)(shape[0] * shape[1]), sizeof *is);
 
     if (number == NULL || is == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for weights");
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for weights");
     for (int64_t i = 0; i < w->nplaces; i++)
         number[i] = w->child[i] == i ? e->weights.weight[e->weights.first[w->leaf[i]]] : 0;
     for (int64_t t = 0; t < w->ntrees; t++)
@@ -430,7 +430,8 @@ static bl_onnx_value *fold_rows(ensemble *e, bl_onnx_value *at)
                                        : "sum(take($0, take($1, $2, axis=0), axis=0), axis=0)";
 
     if (table == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld rows of %lld weights", (long long)shape[0], (long long)shape[1]);
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %lld rows of %lld weights", (long long)shape[0],
+                               (long long)shape[1]);
     for (int64_t i = 0; i < shape[0] * shape[1]; i++)
         table[i] = none;
     for (int64_t i = 0; i < w->nleaves; i++) {

@@ -32,7 +32,7 @@ static bl_onnx_value *count_ngrams(const ngrams *g, int64_t n, const int64_t *at
     bl_onnx_value *all = NULL;
 
     if (column == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for n-grams");
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for n-grams");
     for (int64_t k = 0; k < n; k++) {
         for (int j = 0; j < count; j++)
             column[j] = at[j * n + k];

@@ -51,7 +51,7 @@ static bool write_sets(bl_onnx_call *c, bl_trees *trees)
             continue;
         double *sorted = bl_arena_array(c->import->scratch, (size_t)set.nmember + 1, sizeof *sorted);
         if (sorted == NULL)
-            return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for the members of node %lld", (long long)i) != NULL;
+            return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for the members of node %lld", (long long)i) != NULL;
         memcpy(sorted, trees->member + set.member, (size_t)set.nmember * sizeof *sorted);
         qsort(sorted, (size_t)set.nmember, sizeof *sorted, trees_compare_numbers);
         for (int32_t k = 0; k < set.nmember; k++) {
@@ -188,7 +188,7 @@ static bool measure_depth(const builder *b)
     int32_t *stack = bl_arena_array(b->c->import->scratch, (size_t)w->nplaces, sizeof *stack);
 
     if (depth == NULL || stack == NULL)
-        return bl_onnx_fail_as(b->c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)w->nplaces) != NULL;
+        return bl_onnx_fail_as(b->c, BL_ENOMEM, "out of host memory for %lld nodes of trees", (long long)w->nplaces) != NULL;
     for (int64_t i = 0; i < w->ntrees; i++) {
         if (!measure_tree(b, w->root[i], depth, stack))
             return false;
@@ -244,7 +244,7 @@ bool bl_tree_walk_make(bl_onnx_call *c, bl_trees *trees, bool wide, bl_tree_walk
     b.waiting = bl_arena_array(arena, nodes, sizeof *b.waiting);
     if (out->root == NULL || out->code == NULL || out->child == NULL || out->leaf == NULL || out->most == NULL ||
         out->least == NULL || b.place == NULL || b.waiting == NULL)
-        return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %zu nodes of trees", nodes) != NULL;
+        return bl_onnx_fail_as(c, BL_ENOMEM, "out of host memory for %zu nodes of trees", nodes) != NULL;
     memset(b.place, -1, nodes * sizeof *b.place);
     write_places(&b);
     return measure_depth(&b);

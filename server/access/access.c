@@ -95,7 +95,7 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
 {
     for (size_t i = 0; i < fresh->count; i++)
         if (owner_by_id(access, fresh->rows[i].id) == NULL && add_owner(access, fresh->rows[i].id) == NULL)
-            return bl_fail(err, BL_ENOMEM, "keys");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for keys");
     memset(access->bucket, 0, sizeof access->bucket);
     for (owner *o = access->owners; o != NULL; o = o->next)
         o->row.scopes = 0; /* a key whose row was deleted has no scopes */
@@ -121,7 +121,7 @@ bl_status bl_access_reload(bl_server *server, const bl_settings *settings, bl_er
     bl_status st = bl_keys_list(server->storage, keep_row, &fresh, err);
     (void)settings;
     if (st == BL_OK && fresh.failed)
-        st = bl_fail(err, BL_ENOMEM, "keys");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for keys");
     if (st == BL_OK) {
         pthread_mutex_lock(&access->lock);
         st = take_rows(access, &fresh, err);
@@ -230,7 +230,7 @@ bl_status bl_access_check_still(const bl_request *rq, bl_err *err)
     if (why != NULL)
         return bl_fail(err, BL_EAUTH, "%s", why);
     if (rq->head.route->scope != BL_SCOPE_NONE && (rq->head.route->scope & scopes) == 0)
-        return bl_fail(err, BL_EFORBIDDEN, "the key is not good for this any more");
+        return bl_fail(err, BL_EFORBIDDEN, "the key no longer has the scope that this request needs");
     return BL_OK;
 }
 
@@ -267,7 +267,7 @@ bl_status bl_access_admit(bl_request *rq)
     if ((rq->head.route->scope & rq->scopes) == 0) {
         bl_text scopes = {0};
         bl_scopes_print(rq->head.route->scope, &scopes);
-        (void)bl_fail(&rq->err, BL_EFORBIDDEN, "the key is not good for this, which needs the scope %s", bl_text_get(&scopes));
+        (void)bl_fail(&rq->err, BL_EFORBIDDEN, "the key lacks the scope that this request needs: %s", bl_text_get(&scopes));
         bl_text_fini(&scopes);
         return rq->err.status;
     }
@@ -282,7 +282,7 @@ bl_status bl_access_admit(bl_request *rq)
     if (wait <= 0)
         return BL_OK;
     rq->reply.retry_after = retry_after(wait);
-    return bl_fail(&rq->err, BL_EQUOTA, "the key may send %g requests a second, and has", rate);
+    return bl_fail(&rq->err, BL_EQUOTA, "the key has sent its quota of %g requests a second; send the request again later", rate);
 }
 
 /* ---- other quotas */
@@ -304,7 +304,10 @@ bl_status bl_access_check_time(bl_request *rq)
     if (quota < 0 || used < quota)
         return BL_OK;
     rq->reply.retry_after = retry_after((double)(DAY_SECONDS - (int64_t)time(NULL) % DAY_SECONDS));
-    return bl_fail(&rq->err, BL_EQUOTA, "the key may use a device for %g s a day (UTC), and has used %.3f s", quota, used);
+    return bl_fail(
+        &rq->err, BL_EQUOTA,
+        "the key has a quota of %g s of device time a day (UTC) and has used %.3f s; the quota starts anew at midnight UTC",
+        quota, used);
 }
 
 bool bl_access_has_time(bl_access *access, uint32_t id)
@@ -336,9 +339,10 @@ bl_status bl_access_check_search(bl_request *rq, int beam, int debug)
     if (rq->own.done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
         return BL_OK;
     if (beam > (int)set->key_beam && beam > (int)set->beam)
-        return bl_fail(&rq->err, BL_EFORBIDDEN, "beam: %d needs the scope admin, others have up to %d", beam, (int)set->key_beam);
+        return bl_fail(&rq->err, BL_EFORBIDDEN, "beam is %d; a key without the scope admin may set at most %d", beam,
+                       (int)set->key_beam);
     if (debug > bl_access_debug_level(rq))
-        return bl_fail(&rq->err, BL_EFORBIDDEN, "debug: %d needs the scope admin, others have up to %d", debug,
+        return bl_fail(&rq->err, BL_EFORBIDDEN, "debug is %d; a key without the scope admin may set at most %d", debug,
                        (int)set->key_debug);
     return BL_OK;
 }
@@ -401,8 +405,9 @@ uint64_t bl_access_purges(bl_access *access, uint32_t id)
 
 bl_status bl_access_check_owner(bl_access *access, uint32_t id, uint64_t purges, bl_err *err)
 {
-    return bl_access_purges(access, id) == purges ? BL_OK
-                                                  : bl_fail(err, BL_ECONFLICT, "all that the key has was purged meanwhile");
+    return bl_access_purges(access, id) == purges
+               ? BL_OK
+               : bl_fail(err, BL_ECONFLICT, "the data of the key was purged while the request ran; send the request again");
 }
 
 void bl_access_purge(bl_access *access, uint32_t id)
@@ -454,7 +459,7 @@ static void look_at_store(void *arg)
     bl_storage_tend(access->server->storage);
     usage_save(access);
     if (store_changed(access) && bl_access_reload(access->server, NULL, &err) != BL_OK)
-        bl_log(BL_LOG_ERROR, "keys cannot be read again: %s", err.text);
+        bl_log(BL_LOG_ERROR, "the the keys cannot be read again: %s", err.text);
 }
 
 bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
@@ -463,13 +468,13 @@ bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
     bl_status st = BL_OK;
     *out = access;
     if (access == NULL)
-        return bl_fail(err, BL_ENOMEM, "keys");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for keys");
     access->server = server;
     access->samples = samples_create();
     if (access->samples == NULL) {
         free(access);
         *out = NULL;
-        return bl_fail(err, BL_ENOMEM, "samples of the devices");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for samples of the devices");
     }
     access->nobody.row.scopes = BL_SCOPE_ANY;
     access->nobody.day = usage_day();

@@ -65,7 +65,8 @@ static bl_status access_handlers_read_ttl(const bl_json *value, bl_key_wish *wis
     BL_TRY(bl_json_number(value, &number, err));
     wish->ttl = number.value;
     if (!(wish->ttl > 0 && wish->ttl < 1e10))
-        return bl_json_fail(value, err, BL_EINVAL, "a ttl is from 0 to 1e10 seconds, without 0; null is for ever");
+        return bl_json_fail(value, err, BL_EINVAL,
+                            "ttl must be more than 0 and at most 1e10 seconds, or null for a key that does not expire");
     return BL_OK;
 }
 
@@ -177,7 +178,8 @@ bl_status bl_handle_key_post(bl_request *rq)
     char secret[BL_KEY_SECRET];
     BL_TRY(access_handlers_decode(rq, true, &wish));
     if (wish.scopes != 0 && (wish.scopes & BL_SCOPE_ADMIN) == 0 && !bl_access_has_keys(rq->server->access))
-        return bl_fail(&rq->err, BL_ECONFLICT, "the first key needs the scope admin: from then on nobody could make another");
+        return bl_fail(&rq->err, BL_ECONFLICT,
+                       "the first key must have the scope admin; without this scope no client could make further keys");
     BL_TRY(bl_keys_create(rq->server->storage, &wish, secret, &rq->err));
     return reply_key(rq, wish.name, secret, 201);
 }
@@ -213,7 +215,7 @@ bl_status bl_handle_key_delete(bl_request *rq)
     uint32_t whose = 0;
     bool owed = false;
     if (purge != NULL && strcmp(purge, "true") != 0 && strcmp(purge, "false") != 0)
-        return bl_fail(&rq->err, BL_EINVAL, "purge is true or false, not \"%.20s\"", purge);
+        return bl_fail(&rq->err, BL_EINVAL, "purge must be true or false, not \"%.20s\"", purge);
     if (!bl_access_revoke(access, name, now) && /* a command may have made the key since the last reload */
         (bl_access_reload(rq->server, NULL, &ignored) != BL_OK || !bl_access_revoke(access, name, now)))
         return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", name);

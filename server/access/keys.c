@@ -52,7 +52,7 @@ bl_status bl_scopes_parse(const char *text, unsigned *out, bl_err *err)
         while (i < SCOPE_COUNT && (strlen(scope_names[i]) != len || memcmp(scope_names[i], at, len) != 0))
             i++;
         if (i == SCOPE_COUNT)
-            return bl_fail(err, BL_EINVAL, "\"%.*s\" is no scope; there are infer, run, train, admin and metrics",
+            return bl_fail(err, BL_EINVAL, "\"%.*s\" is not a scope; the scopes are infer, run, train, admin and metrics",
                            (int)(len < 40 ? len : 40), at);
         *out |= 1U << i;
         at += len + (at[len] == ',');
@@ -83,9 +83,9 @@ const char *bl_quota_help(int quota)
 bl_status bl_quota_check(int quota, double value, bl_err *err)
 {
     if (!isfinite(value) || value < 0 || value > 1e15)
-        return bl_fail(err, BL_EINVAL, "the quota %s is from 0 to 1e15, not %g", quotas[quota].name, value);
+        return bl_fail(err, BL_EINVAL, "the quota %s must be from 0 to 1e15, not %g", quotas[quota].name, value);
     if (quotas[quota].kind != REAL && value != floor(value))
-        return bl_fail(err, BL_EINVAL, "the quota %s is a whole number, not %g", quotas[quota].name, value);
+        return bl_fail(err, BL_EINVAL, "the quota %s must be a whole number, not %g", quotas[quota].name, value);
     return BL_OK;
 }
 
@@ -103,7 +103,7 @@ bl_status bl_quota_parse(int quota, const char *text, double *out, bl_err *err)
         end++;
     }
     if (end == text || *end != '\0')
-        return bl_fail(err, BL_EINVAL, "the quota %s is a number or none, not \"%.40s\"", quotas[quota].name, text);
+        return bl_fail(err, BL_EINVAL, "the quota %s must be a number or none, not \"%.40s\"", quotas[quota].name, text);
     return bl_quota_check(quota, *out, err);
 }
 
@@ -214,7 +214,9 @@ bl_status bl_key_check_name(const char *name, bl_err *err)
 {
     if (name_ok(name))
         return BL_OK;
-    return bl_fail(err, BL_EINVAL, "\"%.80s\" is no name of a key: letters, digits and _ . - after a letter or _, at most %d",
+    return bl_fail(err, BL_EINVAL,
+                   "\"%.80s\" is not a valid name of a key: a name has at most %d characters, a letter or _ and then letters, "
+                   "digits and _ . -",
                    name, BL_KEY_NAME - 1);
 }
 
@@ -322,7 +324,7 @@ static bl_status keys_insert_row(const change *c, bl_err *err)
         c->storage, "INSERT INTO keys (name, hash, hint, scopes, created, expires, revoked) VALUES (?1, ?2, '', '', ?3, 0, 0)",
         BL_CELLS(bl_cell_text(c->wish->name), bl_cell_blob(hash, sizeof hash), bl_cell_int(now)), NULL, NULL, &twice);
     if (st == BL_ECONFLICT)
-        return bl_fail(err, BL_ECONFLICT, "there is a key \"%s\" already; rotate gives it a new secret", c->wish->name);
+        return bl_fail(err, BL_ECONFLICT, "the key \"%s\" exists already; rotate gives the key a new secret", c->wish->name);
     return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", twice.text);
 }
 
@@ -447,5 +449,10 @@ bl_status bl_keys_adopt(bl_storage *storage, const char *name, int64_t *rows, bl
     adoption a = {.storage = storage, .name = name};
     bl_status st = bl_storage_together(storage, adopt, &a, err);
     *rows = a.rows;
-    return st == BL_ECONFLICT ? bl_fail(err, st, "key \"%.64s\" has something under a name that nobody's has too", name) : st;
+    return st == BL_ECONFLICT
+               ? bl_fail(
+                     err, st,
+                     "an item without a key and an item of the key \"%.64s\" have the same name; rename or delete one of the two",
+                     name)
+               : st;
 }

@@ -153,7 +153,7 @@ void usage_save(bl_access *access)
     end_saving(access, saved);
     pthread_mutex_unlock(&access->saving);
     if (!saved)
-        bl_log(BL_LOG_WARN, "what keys have used cannot be written down: %s", err.text);
+        bl_log(BL_LOG_WARN, "the use of the keys cannot be stored: %s", err.text);
 }
 
 static bool usage_load_row(void *arg, const bl_cell *cells, int n)

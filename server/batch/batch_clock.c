@@ -80,7 +80,7 @@ bl_status bl_batching_create(bl_server *server, bl_batching **out, bl_err *err)
 {
     bl_batching *batching = *out = bl_calloc(1, sizeof *batching);
     if (batching == NULL)
-        return bl_fail(err, BL_ENOMEM, "the clock of batches");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the clock of batches");
     pthread_mutex_init(&batching->lock, NULL);
     return bl_ticker_add(server->ticker, PERIOD_NS, look_at_batchers, batching, &batching->tick, err);
 }

@@ -256,7 +256,7 @@ static void finish_late(bl_batch_item *late)
         if (atomic_load(&in->rq->cancel))
             (void)bl_fail(&in->rq->err, BL_ECANCELLED, "the client went away");
         else
-            (void)bl_fail(&in->rq->err, BL_ETIMEOUT, "still waiting for %s \"%s\" when the timeout passed",
+            (void)bl_fail(&in->rq->err, BL_ETIMEOUT, "the timeout passed while the request waited for %s \"%s\"",
                           in->batcher->user->what, in->batcher->name);
         bl_request_finish(in->rq);
     }
@@ -281,7 +281,7 @@ static bl_status batcher_load_inputs(bl_batch *batch)
         x->in.n++;
         to = bl_device_tensor_host(x->in.tensors[i]);
         if (to == NULL)
-            return bl_fail(&batch->rq->err, BL_ENOMEM, "a batch of %zu bytes", x->in.tensors[i]->bytes);
+            return bl_fail(&batch->rq->err, BL_ENOMEM, "out of host memory for a batch of %zu bytes", x->in.tensors[i]->bytes);
         for (const bl_batch_item *in = batch->first; in != NULL; in = in->next) {
             memcpy(to, in->source[i], in->values[i].bytes);
             to += in->values[i].bytes;
@@ -499,7 +499,7 @@ void bl_batch_kick(bl_batcher *b)
             return;
         batch = batcher_create(b, slot, owner, most, skip);
         if (batch == NULL) {
-            (void)bl_fail(&err, BL_ENOMEM, "a batch");
+            (void)bl_fail(&err, BL_ENOMEM, "out of host memory for a batch");
             batcher_refuse(b, slot, &err);
         } else if (bl_request_submit(batch->rq, slot->program->worker->queue, batcher_work, b->serial) != BL_OK) {
             batcher_refuse(b, slot, &batch->rq->err);
@@ -588,7 +588,8 @@ static bl_status batcher_check_room(const bl_batch_item *in)
     all = b->count;
     pthread_mutex_unlock(&b->lock);
     if (own >= quota && bl_request_is_bound(rq))
-        return bl_fail(&rq->err, BL_EQUOTA, "the key may have %zu requests that wait for %s \"%s\", and has", quota,
+        return bl_fail(&rq->err, BL_EQUOTA,
+                       "the key has its quota of %zu requests that wait for %s \"%s\"; send the request again later", quota,
                        b->user->what, b->name);
     if ((said > 0 ? all : own) < most)
         return BL_OK;

@@ -89,7 +89,7 @@ bl_status bl_arrays_take(bl_arrays *arrays, const char *given, bl_text *document
     if (arrays->arena == NULL)
         arrays->arena = bl_arena_create(0);
     if (arrays->arena == NULL)
-        return bl_fail(err, BL_ENOMEM, "the tensors");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the tensors");
     if (equals == NULL && bl_data_format_of(given) == BL_DATA_SAFETENSORS)
         return arrays_take_file(arrays, given, NULL, err);
     if (equals == NULL || equals == given || equals[1] == '\0')

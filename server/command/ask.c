@@ -33,7 +33,7 @@ static bl_status set_url(bl_ask *ask, const char *given, bl_err *err)
     while (out.len > 0 && bl_text_last(&out) == '/')
         out.data[--out.len] = '\0';
     ask->url = bl_text_take(&out);
-    return ask->url != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the address");
+    return ask->url != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the address");
 }
 
 static bl_status set_key(bl_ask *ask, const char *file, bl_err *err)
@@ -59,14 +59,14 @@ static bl_status set_key(bl_ask *ask, const char *file, bl_err *err)
             return bl_fail(err, BL_EINVAL, "the key has a character that is not allowed; %s must hold only the key",
                            file != NULL ? "the file" : "$BEAMLINE_KEY");
     ask->key = strdup(key);
-    return ask->key != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the key");
+    return ask->key != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the key");
 }
 
 bl_status bl_ask_open(bl_ask *ask, const char *url, const char *key_file, bl_err *err)
 {
     *ask = (bl_ask){.curl = curl_easy_init()};
     if (ask->curl == NULL)
-        return bl_fail(err, BL_ENOMEM, "libcurl");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for libcurl");
     BL_TRY(set_url(ask, url, err));
     return set_key(ask, key_file, err);
 }
@@ -183,7 +183,7 @@ static bl_status set_request(bl_ask *ask, const bl_ask_request *request, struct 
     bool whole = !address.failed && curl_easy_setopt(curl, CURLOPT_URL, address.data) == CURLE_OK;
     bl_text_fini(&address);
     if (!whole || !add_headers(ask, request, headers))
-        return bl_fail(err, BL_ENOMEM, "a request");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a request");
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *headers);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

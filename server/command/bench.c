@@ -199,14 +199,15 @@ static bl_status start_client(client *c, const plan *shared, bl_err *err)
 {
     c->plan = shared;
     BL_TRY(bl_ask_open(&c->ask, bl_call_text(shared->call, "url"), bl_call_text(shared->call, "key-file"), err));
-    return pthread_create(&c->thread, NULL, run_client, c) == 0 ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread");
+    return pthread_create(&c->thread, NULL, run_client, c) == 0 ? BL_OK
+                                                                : bl_fail(err, BL_ENOMEM, "out of host memory for a thread");
 }
 
 /* Run all clients until the time is up; the first failure of a client is the failure of the command. */
 static bl_status run_clients(bl_call *call, plan *shared, figures *f, bl_err *err)
 {
     client *clients = calloc((size_t)f->clients, sizeof *clients);
-    bl_status st = clients != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the clients");
+    bl_status st = clients != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the clients");
     int64_t begun = bl_clock_ns();
     int started = 0;
     shared->until_ns = begun + (int64_t)(bl_call_number(call, "seconds", USUAL_SECONDS) * 1e9);

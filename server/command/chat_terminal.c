@@ -132,7 +132,8 @@ static bl_status ask_model(conversation *chat, bl_err *err)
                               .take = bl_events_take,
                               .arg = &events,
                               .interrupts = chat->interrupts};
-    bl_status st = body != NULL ? bl_ask_send(chat->ask, &request, err) : bl_fail(err, BL_ENOMEM, "a message");
+    bl_status st =
+        body != NULL ? bl_ask_send(chat->ask, &request, err) : bl_fail(err, BL_ENOMEM, "out of host memory for a message");
     if (st == BL_OK && a.error.len > 0)
         st = bl_fail(err, BL_EINVAL, "%.500s", bl_text_get(&a.error));
     show_thinking(&a, false);

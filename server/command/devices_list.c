@@ -30,9 +30,9 @@ static bl_status list_here(const bl_call *call, bl_err *err)
 {
     bl_server *server = calloc(1, sizeof *server);
     if (server == NULL)
-        return bl_fail(err, BL_ENOMEM, "the list of devices");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the list of devices");
     server->plans = bl_plans_create(1, 0);
-    bl_status st = server->plans != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of devices");
+    bl_status st = server->plans != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the list of devices");
     if (st == BL_OK)
         st = bl_settings_load(&server->settings, call->nsettings, call->settings, err);
     if (st == BL_OK)

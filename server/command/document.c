@@ -40,7 +40,7 @@ static bl_status check_json(const bl_text *text, bl_json_kind *kind, bl_err *err
     bl_arena *arena = bl_arena_create(0);
     bl_json_limits limits = {.depth = BL_JSON_DEPTH_MAX, .values = SIZE_MAX};
     bl_json_doc doc = {0};
-    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a document");
+    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a document");
     if (st == BL_OK)
         st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(text), text->len}, &limits, err);
     if (st == BL_OK)

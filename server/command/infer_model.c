@@ -93,7 +93,7 @@ static bl_status print_outputs(const bl_ask *ask, bl_err *err)
     bl_json_doc doc = {0};
     bl_json outputs, one;
     bl_text out = {0};
-    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the answer");
+    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the answer");
     if (st == BL_OK)
         st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(&ask->body), ask->body.len}, &limits, err);
     if (st == BL_OK) {

@@ -186,7 +186,7 @@ static bl_status take_page(bl_hub *hub, const char *text, bl_err *err)
             continue;
         bl_hub_file *files = realloc(hub->files, (hub->count + 1) * sizeof *files);
         if (files == NULL) {
-            st = bl_fail(err, BL_ENOMEM, "the list of files");
+            st = bl_fail(err, BL_ENOMEM, "out of host memory for the list of files");
             continue;
         }
         hub->files = files;
@@ -220,7 +220,7 @@ bl_status bl_hub_list(bl_hub *hub, bl_err *err)
     bl_text body = {0};
     reply r = {.body = &body, .fd = -1, .curl = curl_easy_init()};
     char url[1400];
-    bl_status st = r.curl != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "libcurl");
+    bl_status st = r.curl != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for libcurl");
     (void)snprintf(url, sizeof url, "%s/api/models/%s/tree/%s?recursive=true", hub->endpoint, hub->name.repository,
                    hub->name.revision);
     for (int page = 0; st == BL_OK && url[0] != '\0'; page++)
@@ -403,7 +403,9 @@ bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64
 {
     reply r = {.is_file = true, .fd = fd, .have = have, .most = file->size, .show = show, .arg = arg, .curl = curl_easy_init()};
     bl_text url = {0};
-    bl_status st = r.curl != NULL && make_address(hub, file, r.curl, &url) ? BL_OK : bl_fail(err, BL_ENOMEM, "libcurl");
+    bl_status st = r.curl != NULL && make_address(hub, file, r.curl, &url)
+                       ? BL_OK
+                       : bl_fail(err, BL_ENOMEM, "out of host memory for libcurl");
     for (int tries = 0; st == BL_OK && r.have < file->size; tries++) {
         bl_err why = {0};
         int64_t before = r.have;

@@ -114,7 +114,7 @@ static bl_status put_json_inputs(const bl_question *question, const bl_text *doc
     bl_json_limits limits = {0};
     bl_json_doc doc = {0};
     bl_json inputs, one;
-    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the inputs");
+    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the inputs");
     if (st == BL_OK)
         st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(document), document->len}, &limits, err);
     if (st == BL_OK) {

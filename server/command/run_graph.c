@@ -60,7 +60,7 @@ static bl_status give_outputs(const bl_call *call, bl_err *err)
     bl_tensor_file file = {0};
     bl_text out = {0};
     int at = 0;
-    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the answer");
+    bl_status st = arena != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the answer");
     if (st == BL_OK)
         st = bl_safetensors_open(arena, (bl_span){bl_text_get(&call->ask.body), call->ask.body.len}, &bl_arrays_limits, &file,
                                  err);

@@ -131,7 +131,7 @@ static bl_status tune_start(bl_server *server, int argc, char *const *argv, bl_e
     BL_TRY(bl_server_precision(server, err));
     server->plans = bl_plans_create(server->settings.max_plans, server->settings.max_plan_memory);
     if (server->plans == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan cache");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the plan cache");
     BL_TRY(bl_workers_start(server, err));
     BL_TRY(bl_children_start(server, err));
     return bl_tuning_start(server, err);

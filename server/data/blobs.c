@@ -46,7 +46,8 @@ struct bl_blobs {
 static bl_status read_digest(const char *text, char hex[HEX + 1], bl_err *err)
 {
     if (strncmp(text, "sha256:", 7) != 0 || strlen(text) != 7 + HEX || strspn(text + 7, "0123456789abcdef") != HEX)
-        return bl_fail(err, BL_EINVAL, "a blob is named by sha256: and 64 hexadecimal digits in lower case, not \"%.80s\"", text);
+        return bl_fail(err, BL_EINVAL,
+                       "the name of a blob must be sha256: and 64 hexadecimal digits in lower case, not \"%.80s\"", text);
     memcpy(hex, text + 7, HEX + 1);
     return BL_OK;
 }
@@ -166,7 +167,7 @@ bl_status bl_blobs_create(bl_server *server, bl_blobs **out, bl_err *err)
     bl_blobs *blobs = bl_calloc(1, sizeof *blobs);
     *out = NULL;
     if (blobs == NULL)
-        return bl_fail(err, BL_ENOMEM, "blobs");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for blobs");
     blobs->server = server;
     pthread_mutex_init(&blobs->lock, NULL);
     pthread_mutex_init(&blobs->part, NULL);
@@ -175,7 +176,7 @@ bl_status bl_blobs_create(bl_server *server, bl_blobs **out, bl_err *err)
     blobs->dir = blobs->folder != NULL ? open(blobs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (blobs->dir < 0) {
         bl_blobs_destroy(blobs);
-        return bl_fail(err, BL_ESTORAGE, "there is no folder for blobs: %s", strerror(errno));
+        return bl_fail(err, BL_ESTORAGE, "the folder for blobs cannot be opened: %s", strerror(errno));
     }
     each_file(blobs, clean_file);
     each_file(blobs, count_file);
@@ -266,7 +267,8 @@ bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err)
     if (atomic_fetch_add(&blobs->bytes, bytes) + bytes <= limit)
         return BL_OK;
     atomic_fetch_sub(&blobs->bytes, bytes);
-    return bl_fail(err, BL_ESTORAGE, "blobs, and models that were sent, may have %llu bytes together (--max-blobs); delete some",
+    return bl_fail(err, BL_ESTORAGE,
+                   "blobs and uploaded models would exceed the limit of %llu bytes together (--max-blobs); delete some",
                    (unsigned long long)limit);
 }
 
@@ -351,7 +353,7 @@ static bl_status blobs_find_room(bl_intake *intake, char **at, size_t *room, bl_
     upload *up = (upload *)intake;
     bl_status st = next_room(up, at, room, err);
     if (st != BL_OK && up->filled > 0 && write_out(up, err) != BL_OK)
-        bl_log(BL_LOG_WARN, "what was sent of a blob cannot be written");
+        bl_log(BL_LOG_WARN, "the received part of a blob cannot be written to the disk");
     if (st != BL_OK)
         blobs_let_go(up);
     return st;
@@ -392,11 +394,12 @@ static bl_status blobs_read_range(const char *text, uint64_t *first, uint64_t *e
     used = 0;
     if ((sscanf(text, "bytes %llu-%llu/%llu%n", &from, &last, &all, &used) != 3 || (size_t)used != len) &&
         (sscanf(text, "bytes %llu-%llu/*%n", &from, &last, &used) != 2 || (size_t)used != len))
-        return bl_fail(err, BL_EINVAL,
-                       "Content-Range is \"bytes FIRST-LAST/TOTAL\", or \"bytes */TOTAL\" to ask how much is here");
+        return bl_fail(
+            err, BL_EINVAL,
+            "Content-Range must be \"bytes FIRST-LAST/TOTAL\", or \"bytes */TOTAL\" to ask how many bytes the server has");
     if (strpbrk(text, "+") != NULL || strchr(text, '-') != strrchr(text, '-') || last < from || last >= INT64_MAX ||
         (all > 0 && last >= all))
-        return bl_fail(err, BL_EINVAL, "Content-Range: %.60s is no range", text);
+        return bl_fail(err, BL_EINVAL, "Content-Range: %.60s is not a valid range", text);
     *first = from;
     *end = last + 1;
     *total = all;
@@ -449,8 +452,8 @@ static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
         return BL_OK;
     size = up->total > 0 ? up->total : up->end;
     if (up->total > 0 ? size != found.bytes : size > found.bytes)
-        return bl_fail(err, BL_ECONFLICT, "the blob is here and has %llu bytes, not %llu", (unsigned long long)found.bytes,
-                       (unsigned long long)size);
+        return bl_fail(err, BL_ECONFLICT, "the server has the blob already, with %llu bytes, not %llu",
+                       (unsigned long long)found.bytes, (unsigned long long)size);
     up->there = up->put = true;
     up->total = found.bytes;
     up->received = up->asks ? found.bytes : first;
@@ -477,12 +480,13 @@ static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
         give_room(up, up->received);
         up->received = 0;
     } else if (!up->asks && first != up->received) {
-        return bl_fail(err, BL_ECONFLICT, "%llu bytes are here: go on with \"bytes %llu-...\", not with %llu",
+        return bl_fail(err, BL_ECONFLICT,
+                       "the server has %llu bytes of the blob: continue with \"bytes %llu-...\", not with byte %llu",
                        (unsigned long long)up->received, (unsigned long long)up->received, (unsigned long long)first);
     }
     if (up->total > 0 && up->received > up->total)
-        return bl_fail(err, BL_ECONFLICT, "%llu bytes are here, more than the %llu of the blob", (unsigned long long)up->received,
-                       (unsigned long long)up->total);
+        return bl_fail(err, BL_ECONFLICT, "the server has %llu bytes of the upload, more than the %llu of the blob",
+                       (unsigned long long)up->received, (unsigned long long)up->total);
     return BL_OK;
 }
 
@@ -503,7 +507,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     if (rq->head.content_range != NULL)
         BL_TRY(blobs_read_range(rq->head.content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
     if (!coded && rq->head.content_length > 0 && up->end != UINT64_MAX && rq->head.content_length != up->end - first)
-        return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
+        return bl_fail(&rq->err, BL_EINVAL, "Content-Range has %llu bytes, but Content-Length is %llu",
                        (unsigned long long)(up->end - first), (unsigned long long)rq->head.content_length);
     BL_TRY(rq->head.content_range != NULL ? find_rest(up, first, &rq->err) : blobs_take_part(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
@@ -512,7 +516,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     }
     up->chunk = malloc(CHUNK_BYTES);
     if (up->chunk == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a chunk of the upload");
     if (up->asks)
         up->end = up->received;
     rq->body.intake = &up->intake;
@@ -532,7 +536,7 @@ static bl_status blobs_put_locked(upload *up, bl_err *err)
     bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     part_name(up->owner, up->hex, name);
     if (renameat(blobs->dir, name, blobs->dir, up->hex) != 0 || fsync(blobs->dir) != 0)
-        return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be stored: %s", strerror(errno));
     if (again)
         atomic_fetch_sub(&blobs->bytes, up->received);
     st = bl_storage_change(
@@ -548,7 +552,7 @@ static bl_status put_blob(upload *up, bl_err *err)
 {
     bl_status st = BL_OK;
     if (fsync(up->fd) != 0)
-        return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be stored: %s", strerror(errno));
     pthread_mutex_lock(&up->blobs->lock);
     st = blobs_put_locked(up, err);
     pthread_mutex_unlock(&up->blobs->lock);
@@ -563,7 +567,8 @@ static bl_status check_blob(upload *up, bl_err *err)
         return put_blob(up, err);
     part_name(up->owner, up->hex, name);
     (void)blobs_remove_file(up->blobs, name);
-    return bl_fail(err, BL_EGRAPH, "these %llu bytes are sha256:%s: nothing was kept", (unsigned long long)up->received, hex);
+    return bl_fail(err, BL_EGRAPH, "the %llu bytes have the hash sha256:%s, not the hash in the address; nothing was stored",
+                   (unsigned long long)up->received, hex);
 }
 
 /* Check the digest on a compile thread, since reading the file takes long. */
@@ -603,7 +608,7 @@ static bl_status blobs_end_body(const bl_request *rq, upload *up, bool *whole, b
 {
     BL_TRY(write_out(up, err));
     if (rq->head.content_range != NULL && !up->asks && up->received != up->end)
-        return bl_fail(err, BL_EINVAL, "the body ended before its Content-Range did; %llu bytes are here",
+        return bl_fail(err, BL_EINVAL, "the body is shorter than its Content-Range; the server has %llu bytes of the blob",
                        (unsigned long long)up->received);
     if (up->there)
         up->received = up->total;

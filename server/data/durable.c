@@ -96,7 +96,7 @@ bl_status bl_durable_keep(bl_request *rq, bl_device_tensor *held, const char *na
     if (k == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     if (bl_storage_folder(rq->server->storage) == NULL)
-        return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server keeps nothing on disk (--state)");
+        return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server stores nothing on disk; start the server with --state");
     *k = (keep){.rq = rq, .held = held, .name = name, .data = bl_device_tensor_mapped(held), .then = then};
     rq->data = k;
     if (k->data != NULL)
@@ -129,13 +129,13 @@ static bl_status durable_read_head(bl_server *server, bl_arena *arena, int fd, b
     size_t size = 0;
     char *head = NULL;
     if (fstat(fd, &info) != 0 || info.st_size < 8 || !bl_read_all(fd, first, sizeof first))
-        return bl_fail(err, BL_ESTORAGE, "it cannot be read");
+        return bl_fail(err, BL_ESTORAGE, "its file cannot be read");
     BL_TRY(bl_safetensors_header_size(first, &size, err));
     head = size <= MAX_HEADER ? bl_arena_alloc(arena, size + 1) : NULL;
     if (head == NULL || (uint64_t)info.st_size < 8 + size || !bl_read_all(fd, head, size))
-        return bl_fail(err, BL_ESTORAGE, "it cannot be read");
+        return bl_fail(err, BL_ESTORAGE, "its file cannot be read");
     BL_TRY(bl_safetensors_parse(arena, (bl_span){head, size}, (size_t)info.st_size - 8 - size, &server->limits, out, err));
-    return out->ntensors == 1 ? BL_OK : bl_fail(err, BL_ESTORAGE, "it is none of ours");
+    return out->ntensors == 1 ? BL_OK : bl_fail(err, BL_ESTORAGE, "its file does not hold exactly one tensor");
 }
 
 /* A row that is being restored. */
@@ -188,7 +188,8 @@ static bl_status load_tensor(bl_server *server, const row *r, bl_err *err)
     loading l = {.row = r};
     bl_await await = BL_AWAIT(&l);
     bl_request *rq = bl_await_create(server, r->owner, &await);
-    bl_status st = rq != NULL ? choose_worker(server, r, &l.worker, err) : bl_fail(err, BL_ENOMEM, "a request");
+    bl_status st =
+        rq != NULL ? choose_worker(server, r, &l.worker, err) : bl_fail(err, BL_ENOMEM, "out of host memory for a request");
     if (st == BL_OK)
         st = bl_await_end(rq, bl_request_submit(rq, l.worker->queue, load_work, NULL), err);
     bl_device_tensor_release(l.held);
@@ -207,7 +208,7 @@ static bool durable_load_row(void *arg, const bl_cell *cells, int n)
     bl_err why = {0};
     (void)n;
     if (load_tensor(arg, &r, &why) != BL_OK)
-        bl_log(BL_LOG_WARN, "the durable tensor %.128s does not come back: %s", r.name, why.text);
+        bl_log(BL_LOG_WARN, "the durable tensor %.128s cannot be restored: %s", r.name, why.text);
     return true;
 }
 

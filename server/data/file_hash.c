@@ -30,10 +30,10 @@ bl_status bl_file_hash(int fd, gnutls_digest_algorithm_t algorithm, bl_span head
     bl_status st = BL_OK;
     if (piece == NULL || gnutls_hash_init(&hash, algorithm) != 0) {
         free(piece);
-        return bl_fail(err, BL_ENOMEM, "the hash of a file");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the hash of a file");
     }
     if (head.len > 0 && gnutls_hash(hash, head.data, head.len) != 0)
-        st = bl_fail(err, BL_ENOMEM, "the hash of a file");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for the hash of a file");
     if (st == BL_OK)
         st = hash_pieces(fd, hash, piece, err);
     gnutls_hash_deinit(hash, digest);

@@ -125,7 +125,8 @@ static bl_status images_decode(bl_span file, pixels *out, bl_err *err)
     out->height = picture.height;
     out->width = picture.width;
     out->data = malloc(bl_picture_bytes(&picture));
-    return out->data != NULL ? bl_picture_read(&picture, out->data, err) : bl_fail(err, BL_ENOMEM, "its pixels");
+    return out->data != NULL ? bl_picture_read(&picture, out->data, err)
+                             : bl_fail(err, BL_ENOMEM, "out of host memory for its pixels");
 }
 
 static bl_status images_read_file(const bl_images *all, const image *of, unsigned char **data, size_t *len, bl_err *err)
@@ -139,12 +140,12 @@ static bl_status images_read_file(const bl_images *all, const image *of, unsigne
         return bl_fail(err, BL_ESTORAGE, "it cannot be opened: %s", strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_FILE) {
         (void)close(fd);
-        return bl_fail(err, BL_EGRAPH, "it is no regular file of at most 256 MiB");
+        return bl_fail(err, BL_EGRAPH, "it is not a regular file of at most 256 MiB");
     }
     *len = (size_t)info.st_size;
     *data = malloc(*len + 1);
     if (*data == NULL || !bl_read_all(fd, *data, *len))
-        (void)bl_fail(err, BL_ESTORAGE, "it cannot be read");
+        (void)bl_fail(err, BL_ESTORAGE, "its file cannot be read");
     (void)close(fd);
     return err->status;
 }
@@ -171,7 +172,7 @@ static bl_status scale_image(const pixels *from, int height, int width, unsigned
 {
     float *scratch = malloc(bl_picture_scratch(from->height, from->width, height, width) * sizeof *scratch);
     if (scratch == NULL)
-        return bl_fail(err, BL_ENOMEM, "scaling a picture");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for scaling a picture");
     bl_picture_scale(from->data, from->height, from->width, to, height, width, scratch);
     free(scratch);
     return BL_OK;

@@ -172,7 +172,7 @@ static void saver_take_back(bl_server *server, bl_program *program, bl_program *
     else if (now == program)
         st = bl_registry_delete_program(server->registry, program->owner, program->name, &err);
     if (st != BL_OK)
-        bl_log(BL_LOG_WARN, "program %.128s is there, although it was refused: %s", program->name, err.text);
+        bl_log(BL_LOG_WARN, "program %.128s was stored, although its request failed: %s", program->name, err.text);
     bl_program_release(now);
 }
 
@@ -285,7 +285,7 @@ static void save_changed(bl_saver *saver)
     size_t cap = (size_t)saver->server->settings.max_programs;
     found all = {.programs = bl_calloc(cap + 1, sizeof *all.programs), .cap = cap};
     if (all.programs == NULL) {
-        bl_log(BL_LOG_WARN, "there is no memory to write durable programs down");
+        bl_log(BL_LOG_WARN, "out of host memory to store durable programs");
         return;
     }
     bl_registry_all_programs(saver->server->registry, saver_note, &all);
@@ -293,7 +293,7 @@ static void save_changed(bl_saver *saver)
         bl_program *program = all.programs[i];
         bl_err err = {0};
         if (has_changed(program) && save_again(saver->server, program, &err) != BL_OK)
-            bl_log(BL_LOG_WARN, "the program %.128s cannot be written down: %s", program->name, err.text);
+            bl_log(BL_LOG_WARN, "the program %.128s cannot be stored: %s", program->name, err.text);
         bl_program_release(program);
     }
     free(all.programs);
@@ -341,7 +341,7 @@ void bl_saver_drain(bl_saver *saver)
     if (rq == NULL)
         return;
     if (bl_await_end(rq, bl_request_submit(rq, saver->queue, save_work, NULL), &err) != BL_OK)
-        bl_log(BL_LOG_WARN, "durable programs cannot be written down: %s", err.text);
+        bl_log(BL_LOG_WARN, "durable programs cannot be stored: %s", err.text);
     bl_request_end(rq);
 }
 
@@ -364,7 +364,7 @@ static bool take_sequence(void *arg, const bl_cell *cells, int n)
     if (cells[4].kind == BL_CELL_BLOB)
         one.answer = cells[4].bytes.len > 0 ? cells[4].bytes : BL_S("");
     if (bl_sequence_add(program, &one, &err) != BL_OK)
-        bl_log(BL_LOG_WARN, "a numbered run of program %.128s does not come back: %s", program->name, err.text);
+        bl_log(BL_LOG_WARN, "a numbered run of program %.128s cannot be restored: %s", program->name, err.text);
     return true;
 }
 
@@ -410,7 +410,7 @@ static bool restore_row(void *arg, const bl_cell *cells, int n)
     bl_err why = {0};
     (void)n;
     if (restore(arg, &r, &why) != BL_OK)
-        bl_log(BL_LOG_WARN, "the durable program %.128s does not come back: %s", r.name, why.text);
+        bl_log(BL_LOG_WARN, "the durable program %.128s cannot be restored: %s", r.name, why.text);
     return true;
 }
 
@@ -424,7 +424,7 @@ bl_status bl_saver_create(bl_server *server, bl_err *err)
 {
     bl_saver *saver = bl_calloc(1, sizeof *saver);
     if (saver == NULL)
-        return bl_fail(err, BL_ENOMEM, "saver");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the thread that saves programs");
     saver->server = server;
     saver->saved_ns = bl_clock_ns();
     if (bl_queue_create("the disk", MOST_WAITING, 1, NULL, &saver->queue, err) != BL_OK) {

@@ -36,7 +36,7 @@ static bl_status snapshot_take(bl_snapshot *snap, bl_err *err)
             continue;
         snap->copies[i] = malloc(state->bytes > 0 ? state->bytes : 1);
         if (snap->copies[i] == NULL)
-            return bl_fail(err, BL_ENOMEM, "a program's state");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for a program's state");
         BL_TRY(bl_buffer_read(state->buffer, 0, snap->copies[i], state->bytes, err));
     }
     return BL_OK;
@@ -72,7 +72,7 @@ bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err)
     snap->buffers = bl_calloc(n, sizeof *snap->buffers);
     snap->copies = bl_calloc(n, sizeof *snap->copies);
     if (rq == NULL || snap->buffers == NULL || snap->copies == NULL)
-        st = bl_fail(err, BL_ENOMEM, "a program's state");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a program's state");
     else
         st = bl_await_end(rq, bl_request_submit(rq, program->worker->queue, take_work, &program->serial), err);
     if (rq != NULL)
@@ -108,7 +108,7 @@ static bl_status snapshot_make_head(const bl_snapshot *snap, bl_text *out, bl_er
     char steps[24];
     bl_status st = BL_OK;
     if (tensors == NULL)
-        return bl_fail(err, BL_ENOMEM, "a program");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a program");
     for (int i = 0; i < program->nstates; i++)
         tensors[i] = bl_state_tensor(&program->states[i], NULL);
     bl_encode_program(&document, &program->doc, program->worker->dev->info.id);
@@ -226,7 +226,7 @@ bl_status bl_recall_program(bl_server *server, uint32_t owner, const char *name,
     bl_status st = BL_OK;
     *out = NULL;
     if (rq == NULL)
-        return bl_fail(err, BL_ENOMEM, "a program");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a program");
     st = bl_await_end(rq, begin_program(rq, &r, name), err);
     bl_request_end(rq);
     if (st == BL_OK)
@@ -261,7 +261,7 @@ bl_status bl_recall_state(bl_program *program, int fd, bl_err *err)
     bl_request *rq = bl_await_create(program->server, program->owner, &await);
     bl_status st = BL_OK;
     if (rq == NULL)
-        return bl_fail(err, BL_ENOMEM, "a program's state");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a program's state");
     st = bl_await_end(rq, begin_state(rq, &r), err);
     bl_request_end(rq);
     if (st == BL_OK)

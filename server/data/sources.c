@@ -28,12 +28,12 @@ static bl_status sources_open_part(int above, const char *part, bool folder, int
 {
     int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* O_NONBLOCK: opening a FIFO must not block */
     if (part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
-        return bl_fail(err, BL_EGRAPH, "file: a path is names with / between, none of them empty, . or ..");
+        return bl_fail(err, BL_EGRAPH, "file: a path must be names with / between them, and no name may be empty, . or ..");
     *fd = openat(above, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | kind);
     if (*fd >= 0)
         return BL_OK;
     if (errno == ELOOP || (folder && errno == ENOTDIR))
-        return bl_fail(err, BL_ENOTFOUND, "file: \"%.80s\" is a link, or no folder", part);
+        return bl_fail(err, BL_ENOTFOUND, "file: \"%.80s\" is a link or not a folder", part);
     if (errno == ENOENT)
         return bl_fail(err, BL_ENOTFOUND, "file: there is no \"%.80s\"", part);
     return bl_fail(err, BL_ESTORAGE, "file: \"%.80s\" cannot be opened: %s", part, strerror(errno));
@@ -46,7 +46,7 @@ static bl_status walk(int *fd, const char *path, bl_err *err)
         size_t len = strcspn(path, "/");
         int below = -1;
         if (len >= sizeof part)
-            return bl_fail(err, BL_EGRAPH, "file: a name of more than %d characters", MAX_PART - 1);
+            return bl_fail(err, BL_EGRAPH, "file: a name has more than %d characters", MAX_PART - 1);
         memcpy(part, path, len);
         part[len] = '\0';
         BL_TRY(sources_open_part(*fd, part, path[len] == '/', &below, err));
@@ -63,7 +63,7 @@ static bl_status open_path(const bl_server *server, const char *path, int *fd, b
 {
     bl_status st = BL_OK;
     if (server->settings.data_folder[0] == '\0')
-        return bl_fail(err, BL_ENOTFOUND, "file: this server has no folder of data (--data-folder)");
+        return bl_fail(err, BL_ENOTFOUND, "file: this server reads no data files; start the server with --data-folder");
     *fd = open(server->settings.data_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0)
         return bl_fail(err, BL_ESTORAGE, "the folder of --data-folder cannot be opened");
@@ -85,7 +85,7 @@ static bl_status sources_open_file(const bl_server *server, const char *path, in
     }
     (void)close(*fd);
     *fd = -1;
-    return bl_fail(err, BL_EGRAPH, "file: \"%.160s\" is no regular file", path);
+    return bl_fail(err, BL_EGRAPH, "file: \"%.160s\" is not a regular file", path);
 }
 
 /* ---- reading */
@@ -96,7 +96,7 @@ static bl_status sources_read_whole(bl_request *rq, int fd, uint64_t bytes, bl_s
     if (data == NULL)
         return rq->err.status;
     if (!bl_read_all(fd, data, (size_t)bytes))
-        return bl_fail(&rq->err, BL_ESTORAGE, "the file cannot be read, or became shorter meanwhile");
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file cannot be read, or became shorter while it was read");
     *out = (bl_span){data, (size_t)bytes};
     return BL_OK;
 }
@@ -108,7 +108,7 @@ static bl_status sources_grow(bl_request *rq, char **data, size_t *cap, size_t u
     size_t want = *cap == 0 ? FIRST_BYTES : *cap * 2;
     char *more = NULL;
     if (*cap > limit)
-        return bl_fail(&rq->err, BL_ELIMIT, "inflated, the file has more than the %llu bytes of --max-tensor",
+        return bl_fail(&rq->err, BL_ELIMIT, "the decompressed file has more than %llu bytes, the limit (--max-tensor)",
                        (unsigned long long)limit);
     more = bl_request_alloc(rq, want, "an inflated file");
     if (more == NULL)
@@ -137,7 +137,7 @@ static bl_status inflate_all(bl_request *rq, z_stream *z, bl_span *out)
         code = code == Z_BUF_ERROR ? Z_OK : code;
     }
     *out = (bl_span){data, used};
-    return code == Z_STREAM_END ? BL_OK : bl_fail(&rq->err, BL_EGRAPH, "the file begins as one of gzip's, and does not end so");
+    return code == Z_STREAM_END ? BL_OK : bl_fail(&rq->err, BL_EGRAPH, "the gzip file is incomplete or damaged");
 }
 
 /* Inflate |bytes| if they are compressed by gzip. */
@@ -148,9 +148,9 @@ static bl_status sources_unpack(bl_request *rq, bl_span *bytes)
     if (bytes->len < 18 || memcmp(bytes->data, "\x1f\x8b\x08", 3) != 0)
         return BL_OK;
     if (bytes->len > UINT32_MAX)
-        return bl_fail(&rq->err, BL_ELIMIT, "a packed file of more than 4 GiB");
+        return bl_fail(&rq->err, BL_ELIMIT, "the gzip file has more than 4 GiB, the limit");
     if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-        return bl_fail(&rq->err, BL_ENOMEM, "inflating a file");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for inflating a file");
     z.next_in = (z_const Bytef *)(uintptr_t)bytes->data;
     z.avail_in = (uInt)bytes->len;
     st = inflate_all(rq, &z, bytes);
@@ -185,7 +185,7 @@ static bl_status sources_make_room(bl_request *rq, const load *job, const bl_dat
     BL_TRY(bl_device_tensor_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, *out));
     *host = bl_device_tensor_host(*out);
-    return *host != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", data->bytes);
+    return *host != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", data->bytes);
 }
 
 static bl_status sources_load_file(bl_request *rq, const load *job, bl_device_tensor **out)

@@ -48,7 +48,7 @@ static bl_status body_find_room(bl_request *rq, char **at, size_t *room)
         grown = realloc(rq->body.data, want);
         if (grown == NULL) {
             bl_budget_give(&rq->server->memory, want - rq->body.cap);
-            return bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", rq->body.len);
+            return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a body of %zu bytes", rq->body.len);
         }
         rq->body.data = grown;
         rq->body.cap = want;
@@ -91,8 +91,8 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
 static bl_status inflate_status(bl_request *rq, int code)
 {
     if (code == Z_MEM_ERROR)
-        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
-    return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for inflating the body");
+    return bl_fail(&rq->err, BL_EINVAL, "the body does not have the content-encoding that its header names");
 }
 
 /* Call zlib once, for at most |most| bytes of output.  *stuck: zlib needs more input.  *full: the caller must flush the intake
@@ -147,7 +147,7 @@ static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
     while (!stuck && !*full && !z->ended && z->stream.total_out < end)
         BL_TRY(inflate_some(rq, (size_t)(end - z->stream.total_out), &stuck, full));
     if (z->ended && z->stream.avail_in > 0)
-        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the compressed body");
     return BL_OK;
 }
 
@@ -170,7 +170,7 @@ static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
     bool full = false;
     if (!has_more(z)) {
         if (z->ended && taken > 0)
-            return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+            return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the compressed body");
         memcpy(z->input, data, taken);
         z->stream.next_in = (z_const Bytef *)z->input;
         z->stream.avail_in = (uInt)taken;
@@ -197,7 +197,7 @@ bl_status bl_body_begin(bl_request *rq, bl_coding coding)
     }
     if (inflateInit2(&rq->body.inflate->stream, window) != Z_OK) {
         rq->body.inflate = NULL;
-        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for inflating the body");
     }
     return BL_OK;
 }
@@ -223,7 +223,7 @@ bl_status bl_body_end(bl_request *rq, const bool *moved)
             return BL_OK;
     }
     if (rq->body.inflate != NULL && !rq->body.inflate->ended)
-        return bl_fail(&rq->err, BL_EINVAL, "the coded body ends too early");
+        return bl_fail(&rq->err, BL_EINVAL, "the compressed body is incomplete");
     return BL_OK;
 }
 

@@ -108,19 +108,19 @@ bl_status bl_head_check_framing(bl_request *rq, const bl_head *head, bool *fatal
 {
     *fatal = true;
     if (head->dirty)
-        return bl_fail(&rq->err, BL_EINVAL, "a header has a NUL or a space where none may stand");
+        return bl_fail(&rq->err, BL_EINVAL, "a header has a NUL or a space where HTTP allows none");
     if (head->lengths > 1)
-        return bl_fail(&rq->err, BL_EINVAL, "Content-Length stands there twice");
+        return bl_fail(&rq->err, BL_EINVAL, "the header Content-Length is given twice");
     if (head->lengths > 0 && head->transfers > 0)
-        return bl_fail(&rq->err, BL_EINVAL, "Content-Length and Transfer-Encoding stand there together");
+        return bl_fail(&rq->err, BL_EINVAL, "Content-Length and Transfer-Encoding are both given; they exclude each other");
     if (head->transfers > 1)
-        return bl_fail(&rq->err, BL_EINVAL, "Transfer-Encoding stands there twice");
+        return bl_fail(&rq->err, BL_EINVAL, "the header Transfer-Encoding is given twice");
     if (head->transfers == 1 && strcasecmp(head->transfer, "chunked") != 0)
-        return bl_fail(&rq->err, BL_ECODING, "the only transfer coding known here is chunked");
+        return bl_fail(&rq->err, BL_ECODING, "the only supported Transfer-Encoding is chunked");
     if (head->hosts != 1)
-        return bl_fail(&rq->err, BL_EINVAL, head->hosts == 0 ? "Host is missing" : "Host stands there twice");
+        return bl_fail(&rq->err, BL_EINVAL, head->hosts == 0 ? "the header Host is missing" : "the header Host is given twice");
     if (head->types > 1 || head->codings > 1 || head->origins > 1)
-        return bl_fail(&rq->err, BL_EINVAL, "a header that may stand there once stands there twice");
+        return bl_fail(&rq->err, BL_EINVAL, "a header that may be given once is given twice");
     *fatal = false;
     rq->head.content_length = head->lengths > 0 ? head_read_length(head->length) : 0;
     rq->head.has_body = rq->head.content_length > 0 || head->transfers > 0;
@@ -169,7 +169,8 @@ bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
     if (len == 0 || !port_ok ||
         (!bl_host_is_loopback(head->host, len) && !host_in_list(settings->host, head->host, len) &&
          !host_in_list(settings->allow_host, head->host, len)))
-        return bl_fail(&rq->err, BL_EHOST, "the Host \"%.100s\" is not one of this server; --allow-host adds names", head->host);
+        return bl_fail(&rq->err, BL_EHOST, "the Host \"%.100s\" is not a name of this server; --allow-host adds names",
+                       head->host);
     if (head->origin != NULL) {
         const char *at = head->origin;
         at += strncasecmp(at, "http://", 7) == 0 ? 7 : strncasecmp(at, "https://", 8) == 0 ? 8 : 0;
@@ -208,7 +209,7 @@ static bl_status refuse_media(bl_request *rq, const char *type)
         if ((rq->head.route->takes & media_names[i].media) != 0)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? " or " : "", media_names[i].name);
     if (type == NULL)
-        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, and there is none", list);
+        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, but the request has none", list);
     return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, not \"%.60s\"", list, type);
 }
 
@@ -222,7 +223,7 @@ static bl_status take_coding(bl_request *rq, const char *coding, bl_coding *out)
     else if (strcasecmp(coding, "deflate") == 0)
         *out = BL_CODING_DEFLATE;
     else
-        return bl_fail(&rq->err, BL_EMEDIA, "content-encoding may be gzip or deflate, not \"%.60s\"", coding);
+        return bl_fail(&rq->err, BL_EMEDIA, "content-encoding must be gzip or deflate, not \"%.60s\"", coding);
     return BL_OK;
 }
 

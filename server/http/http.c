@@ -239,7 +239,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     take_trace(rq, &head);
     if (rq->head.uri == NULL) {
         rq->head.uri = "";
-        (void)bl_fail(&rq->err, BL_ENOMEM, "there is no memory for the address");
+        (void)bl_fail(&rq->err, BL_ENOMEM, "out of host memory for the address");
         return send_reply(rq, true);
     }
     taken = http_check_head(rq, &head, &fatal) == BL_OK;
@@ -247,7 +247,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
         bl_peer_know(rq->conn.peer);
     crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->http.listener);
     if (crowded && rq->err.status == BL_OK)
-        (void)bl_fail(&rq->err, BL_EBUSY, "the server has all the connections it takes from clients without a key");
+        (void)bl_fail(&rq->err, BL_EBUSY, "the server has as many connections from clients without a key as it allows");
     bl_exporter_begin(server->exporter, &rq->trace, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
     if (taken && !crowded)
         return MHD_YES;
@@ -402,9 +402,9 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
             set->host);
     BL_TRY(bl_tls_load(&server->http.tls, set, err));
     if (server->http.tls.now == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
-        bl_log(BL_LOG_WARN, "keys and data go over the network as they are: --tls-cert and --tls-key encrypt them");
+        bl_log(BL_LOG_WARN, "keys and data go over the network without encryption; --tls-cert and --tls-key encrypt them");
     if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
-        return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);
+        return bl_fail(err, BL_EINVAL, "--host %s is not an address", set->host);
     st = bl_listener_create(server, found, &server->http.listener, &server->http.port, err);
     freeaddrinfo(found);
     if (st == BL_OK)

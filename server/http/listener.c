@@ -158,7 +158,7 @@ bl_status bl_listener_create(bl_server *server, const struct addrinfo *address, 
     bl_listener *listener = calloc(1, sizeof *listener);
     *out = NULL;
     if (listener == NULL)
-        return bl_fail(err, BL_ENOMEM, "listener");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the listener");
     listener->server = server;
     listener->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (open_port(listener, address, port) != BL_OK || listener->wake < 0) {
@@ -174,7 +174,7 @@ bl_status bl_listener_create(bl_server *server, const struct addrinfo *address, 
 bl_status bl_listener_start(bl_listener *listener, bl_err *err)
 {
     if (pthread_create(&listener->thread, NULL, listener_run_thread, listener) != 0)
-        return bl_fail(err, BL_ENOMEM, "the listener's thread");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the listener's thread");
     listener->started = true;
     return BL_OK;
 }

@@ -33,7 +33,7 @@ static void begin_thread(void *arg)
 {
     (void)arg;
     if (nice(NICER) == -1)
-        bl_log(BL_LOG_DEBUG, "an offload thread keeps the priority of the server");
+        bl_log(BL_LOG_DEBUG, "an offload thread cannot lower its priority and keeps the priority of the server");
 }
 
 static void charge_time(void *arg, uint32_t owner, int64_t took)

@@ -25,7 +25,7 @@ static bl_status inflate_embedded(bl_request *rq, const bl_embedded *file, bl_pi
     z.next_out = (Bytef *)data;
     z.avail_out = (uInt)file->plain_bytes;
     if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-        return bl_fail(&rq->err, BL_ENOMEM, "there is no memory to decompress %s", file->name);
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory to decompress %s", file->name);
     code = inflate(&z, Z_FINISH);
     inflateEnd(&z);
     if (code != Z_STREAM_END)

@@ -262,7 +262,7 @@ static bl_status poller_start(bl_poller *poller, bl_err *err)
     poller->epoll = info->epoll_fd;
     poller->started = pthread_create(&poller->thread, NULL, poller_run_thread, poller) == 0;
     if (!poller->started)
-        return bl_fail(err, BL_ENOMEM, "an HTTP thread");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for an HTTP thread");
     (void)pthread_setname_np(poller->thread, "http"); /* shown by top -H */
     return BL_OK;
 }
@@ -274,7 +274,7 @@ bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_
     if (pollers != NULL)
         pollers->pollers = calloc(n, sizeof *pollers->pollers);
     if (pollers == NULL || pollers->pollers == NULL)
-        return bl_fail(err, BL_ENOMEM, "%u HTTP threads", n);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for %u HTTP threads", n);
     pollers->most_open = (unsigned)server->settings.connections;
     pollers->most_spinning = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) / 2;
     for (; pollers->n < n; pollers->n++)

@@ -319,7 +319,7 @@ char *bl_request_make_body(bl_request *rq, size_t len, bl_media media)
     rq->head.media = media;
     rq->head.has_body = true;
     if (rq->body.data == NULL)
-        (void)bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", len);
+        (void)bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a body of %zu bytes", len);
     return rq->body.data;
 }
 

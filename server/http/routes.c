@@ -106,7 +106,7 @@ static bl_status parse_query(bl_request *rq, const char *text)
         if (!routes_in_list(rq->head.route->queries, name) || *name == '\0')
             return bl_fail(&rq->err, BL_EINVAL, "unknown query parameter \"%.64s\"", name);
         if (bl_request_query(rq, name) != NULL || rq->head.nquery == BL_MAX_QUERIES)
-            return bl_fail(&rq->err, BL_EINVAL, "query parameter \"%s\" stands there twice", name);
+            return bl_fail(&rq->err, BL_EINVAL, "query parameter \"%s\" is given twice", name);
         rq->head.query[rq->head.nquery++] = (bl_query){name, value};
         text += len + (text[len] == '&');
     }
@@ -187,5 +187,5 @@ bl_status bl_route_find(bl_request *rq)
     if (allow == NULL)
         return nothing_there(rq, len);
     rq->reply.allow = allow;
-    return bl_fail(&rq->err, BL_EMETHOD, "this address takes %s", allow);
+    return bl_fail(&rq->err, BL_EMETHOD, "this address allows only %s", allow);
 }

@@ -75,7 +75,7 @@ static bl_status check_grant(const bl_stream *stream, bl_err *err)
     BL_TRY(bl_access_check_still(stream->rq, err));
     if (stream->by.kind == NULL || bl_grants_has(bl_registry_grants(server->registry), stream->rq->owner, &stream->by))
         return BL_OK;
-    return bl_fail(err, BL_EFORBIDDEN, "%s \"%.128s\" is not shared with the key any more", stream->by.kind, stream->by.name);
+    return bl_fail(err, BL_EFORBIDDEN, "%s \"%.128s\" is no longer shared with the key", stream->by.kind, stream->by.name);
 }
 
 bool bl_stream_is_granted(const bl_stream *stream)

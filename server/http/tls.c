@@ -46,7 +46,7 @@ static bl_status tls_read_file(const char *flag, const char *path, char **out, b
         len = fread(text, 1, MOST_BYTES + 1, file);
     fclose(file);
     if (text == NULL)
-        return bl_fail(err, BL_ENOMEM, "--%s", flag);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for --%s", flag);
     if (len == 0 || len > MOST_BYTES) {
         free(text);
         return bl_fail(err, BL_EINVAL, "--%s %.200s: %s", flag, path, len == 0 ? "it is empty" : "it is too large to be PEM");
@@ -109,7 +109,7 @@ static bl_status read_pair(const bl_settings *settings, bl_tls_pair **out, bl_er
     bl_status st = BL_OK;
     *out = NULL;
     if (pair == NULL)
-        return bl_fail(err, BL_ENOMEM, "a certificate");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a certificate");
     st = tls_read_file("tls-cert", settings->tls_cert, &pair->cert, err);
     if (st == BL_OK)
         st = tls_read_file("tls-key", settings->tls_key, &pair->key, err);
@@ -157,7 +157,7 @@ bl_status bl_tls_reload(bl_server *server, const bl_settings *fresh, bl_err *err
     bool wanted = false;
     BL_TRY(check_settings(fresh, &wanted, err));
     if (wanted != (tls->now != NULL))
-        return bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: to %s TLS takes a restart", wanted ? "begin with" : "end");
+        return bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: to %s TLS, restart the server", wanted ? "begin with" : "end");
     if (!wanted)
         return BL_OK;
     BL_TRY(read_pair(fresh, &pair, err));
@@ -166,7 +166,7 @@ bl_status bl_tls_reload(bl_server *server, const bl_settings *fresh, bl_err *err
         return BL_OK;
     }
     use(tls, pair);
-    bl_log(BL_LOG_INFO, "reload: new connections have another certificate");
+    bl_log(BL_LOG_INFO, "reload: new connections use the new certificate");
     return BL_OK;
 }
 

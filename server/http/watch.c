@@ -169,7 +169,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     bl_watch *watch = calloc(1, sizeof *watch);
     *out = NULL;
     if (watch == NULL)
-        return bl_fail(err, BL_ENOMEM, "watcher");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the watcher of streams");
     watch->server = server;
     watch->count = (uint32_t)server->settings.connections + 64; /* a closed connection keeps its slot for a moment */
     watch->peers = calloc(watch->count, sizeof *watch->peers);
@@ -187,7 +187,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
         free(watch->peers);
         free(watch->gone);
         free(watch);
-        return bl_fail(err, BL_ENOMEM, "the watcher's thread");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the watcher's thread");
     }
     *out = watch;
     return BL_OK;
@@ -383,7 +383,7 @@ void bl_watch_cancel_all(bl_watch *watch)
         taken = cancel_locked(peer);
         pthread_mutex_unlock(&peer->lock);
         if (taken != NULL)
-            watch_give_up(taken, "the server ends");
+            watch_give_up(taken, "the server is shutting down");
     }
 }
 

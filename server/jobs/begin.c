@@ -68,7 +68,8 @@ static bl_status fill_columns(bl_job *job, bl_err *err)
     n = name_columns(job, &job->means.evaluation, JOB_EVALUATE, columns, nmetrics);
     BL_TRY(bl_arena_status(job->arena, err));
     if (job->ask.columns != NULL && (n != job->ask.ncolumns || nmetrics != job->ask.nmetrics))
-        return bl_fail(err, BL_EINVAL, "its row names %d columns of reports, its request %d", job->ask.ncolumns, n);
+        return bl_fail(err, BL_EINVAL, "the stored row has %d columns of reports, but the stored request of the job has %d",
+                       job->ask.ncolumns, n);
     if (job->ask.columns == NULL) {
         job->ask.columns = columns;
         job->ask.nmetrics = nmetrics;
@@ -104,7 +105,7 @@ static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
     double limit = job->jobs->server->settings.max_seconds;
     if (estimate <= limit)
         return BL_OK;
-    return bl_fail(err, BL_ELIMIT, "one step of entry \"%s\" is estimated to take %.3g s, the limit is %g s", part->entry->name,
+    return bl_fail(err, BL_ELIMIT, "one step of entry \"%s\" is estimated to take %.3g s; the limit is %g s", part->entry->name,
                    estimate, limit);
 }
 
@@ -116,11 +117,10 @@ static bl_status begin_find_metric(bl_job *job, bl_err *err)
             return BL_OK;
     if (job->ask.stop.metric == NULL)
         return BL_OK;
-    return bl_fail(
-        err, BL_EGRAPH,
-        "early_stop.metric: \"%.140s\" is not reported; it takes an output of \"collect\", or \"evaluate.\" and one of "
-        "\"evaluate\"",
-        job->ask.stop.metric);
+    return bl_fail(err, BL_EGRAPH,
+                   "early_stop.metric: \"%.140s\" is not reported; the metric must be an output in \"collect\", or \"evaluate.\" "
+                   "and an output in \"evaluate\"",
+                   job->ask.stop.metric);
 }
 
 static bl_status fill_evaluation(bl_job *job, const bl_program_run *run, bl_err *err)
@@ -186,7 +186,8 @@ static bl_status begin_claim(bl_job *job, bl_err *err)
     bl_err missing = {0};
     int claim = BL_CLAIM_NONE;
     if (!atomic_compare_exchange_strong(&program->claim, &claim, BL_CLAIM_JOB) && claim == BL_CLAIM_JOB)
-        return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it", program->name);
+        return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\"; wait until the job ends, or cancel the job",
+                       program->name);
     job->means.claimed = claim == BL_CLAIM_NONE ? program : NULL;
     if (job->means.claimed != NULL &&
         bl_registry_get_program(program->server->registry, program->owner, program->name, &now, &missing) == BL_OK)
@@ -210,10 +211,12 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     x->extra = job;
     BL_TRY(begin_decode(x, job, &spec));
     if (job->means.program->doc.options.lease != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "program \"%s\" belongs to a lease, and a job outlives it: put it without one",
-                       job->means.program->name);
+        return bl_fail(
+            &rq->err, BL_EGRAPH,
+            "program \"%s\" belongs to a lease, and a job can run longer than a lease: put the program without a lease",
+            job->means.program->name);
     if (spec.run.steps > rq->server->settings.max_steps)
-        return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)spec.run.steps,
+        return bl_fail(&rq->err, BL_ELIMIT, "steps is %llu; the limit is %llu", (unsigned long long)spec.run.steps,
                        (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(fill_job(job, &spec, &rq->err));
     BL_TRY(begin_claim(job, &rq->err));
@@ -270,7 +273,7 @@ bl_status job_make_requests(bl_job *job, bl_err *err)
     job->means.slice = bl_request_create_own(server, job->owner, job_sliced, job);
     job->means.write = bl_request_create_own(server, job->owner, job_written, job);
     if (job->means.slice == NULL || job->means.write == NULL)
-        return bl_fail(err, BL_ENOMEM, "a job");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a job");
     job->means.slice->item.rank = BL_RANK_TRAIN;
     job->means.slice->item.priority = job->ask.priority;
     job->means.slice->own.purpose = (bl_purpose){"job", job->id, job->ask.program_name};
@@ -283,7 +286,7 @@ static bl_status make_id(bl_job *job, bl_err *err)
 {
     unsigned char random[(sizeof job->id - 1) / 2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return bl_fail(err, BL_ENOMEM, "a job's id");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a job's id");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(job->id + 2 * i, 3, "%02x", random[i]);
     return BL_OK;
@@ -354,7 +357,7 @@ static bl_status copy_held(bl_job *job, bl_err *err)
         job->means.copied += held->bytes;
         job->means.held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
         if (job->means.held_copies[i] == NULL)
-            return bl_fail(err, BL_ENOMEM, "a tensor of %zu bytes", held->bytes);
+            return bl_fail(err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", held->bytes);
         BL_TRY(bl_device_tensor_read(held, job->means.held_copies[i], err));
     }
     return BL_OK;
@@ -410,7 +413,7 @@ bl_status bl_handle_job_post(bl_request *rq)
     bl_exec *x = NULL;
     bl_job *job = job_create(jobs);
     if (job == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a job");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a job");
     BL_TRY(bl_request_defer(rq, job_release_any, job));
     job->ask.created = job_now();
     job->owner = rq->owner;

@@ -21,10 +21,13 @@ static bl_status evaluator_find_program(bl_exec *x, const bl_job *job, const cha
     BL_TRY(bl_program_check(found, &rq->err));
     BL_TRY(bl_variants_refuse(found, "no job can evaluate with it", &rq->err));
     if (found->doc.options.lease != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH,
-                       "evaluate.program: \"%s\" belongs to a lease, and a job outlives it: put it without one", name);
+        return bl_fail(
+            &rq->err, BL_EGRAPH,
+            "evaluate.program: \"%s\" belongs to a lease, and a job can run longer than a lease: put the program without a lease",
+            name);
     if (found->worker != job->means.program->worker)
-        return bl_fail(&rq->err, BL_EGRAPH, "evaluate.program: \"%s\" is on %s, but what it evaluates is trained on %s", name,
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "evaluate.program: \"%s\" is on %s, but the job trains on %s; put both programs on one device", name,
                        found->worker->dev->info.id, job->means.program->worker->dev->info.id);
     *out = found;
     return BL_OK;
@@ -84,7 +87,7 @@ static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err
 {
     *out = bl_namemap_create();
     if (*out == NULL)
-        return bl_fail(err, BL_ENOMEM, "the states of a program");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the states of a program");
     for (int i = 0; i < program->nstates; i++)
         BL_TRY(bl_namemap_put(*out, program->states[i].type.name, &program->states[i], err));
     return BL_OK;
@@ -108,7 +111,8 @@ static bl_status evaluator_refuse(const bl_job *job, const bl_wire_tensor *own, 
     st = bl_text_status(&text, err);
     if (st == BL_OK)
         st = bl_fail(err, BL_EGRAPH,
-                     "evaluate.program: state \"%.128s\" is %s in \"%s\": what both have must be of one dtype and shape",
+                     "evaluate.program: state \"%.128s\" is %s in \"%s\"; a state of both programs must have the same dtype and "
+                     "shape in both",
                      own->name, bl_text_get(&text), job->ask.program_name);
     bl_text_fini(&text);
     return st;
@@ -153,7 +157,7 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
     if (st == BL_OK && other->nown > 0 && other->name == NULL)
         st = bl_fail(err, BL_EBUG, "entry \"%s\" has a state that its program does not have", part->entry->name);
     if (st == BL_OK && other->nown == part->nstates && other->name != NULL)
-        st = bl_fail(err, BL_EGRAPH, "evaluate.program: entry \"%s\" of \"%s\" and program \"%s\" have no state of one name",
+        st = bl_fail(err, BL_EGRAPH, "evaluate.program: entry \"%s\" of \"%s\" and program \"%s\" have no state of the same name",
                      part->entry->name, other->name, job->ask.program_name);
     return st;
 }

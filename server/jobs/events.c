@@ -139,7 +139,7 @@ static bl_status last_event(bl_request *rq, uint64_t *out)
     errno = 0;
     *out = strtoull(text, &end, 10);
     if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9')
-        return bl_fail(&rq->err, BL_EINVAL, "Last-Event-ID is the number of a step, not \"%.60s\"", text);
+        return bl_fail(&rq->err, BL_EINVAL, "Last-Event-ID must be the number of a step, not \"%.60s\"", text);
     return BL_OK;
 }
 

@@ -190,7 +190,7 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
     file_parts parts = {.n = (size_t)n, .tensors = calloc((size_t)n + 1, sizeof *parts.tensors)};
     bl_status st = BL_OK;
     if (parts.tensors == NULL)
-        return bl_fail(err, BL_ENOMEM, "a checkpoint");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a checkpoint");
     for (int i = 0; i < n; i++) {
         const char *copy = snap->copies[first + i];
         parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
@@ -411,7 +411,7 @@ static bl_status write_request(bl_job *job, bl_err *err)
     size_t n = (size_t)job_count_held(job);
     file_parts parts = {.tensors = calloc(n + 1, sizeof *parts.tensors)};
     bl_text request = {0}, program = {0};
-    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a job");
     put_request(job, &request);
     bl_encode_program(&program, &job->means.program->doc, job->ask.device);
     if (st == BL_OK)
@@ -440,7 +440,7 @@ static bl_status write_evaluator(bl_job *job, bl_err *err)
     file_parts parts = {.n = (size_t)other->nown, .tensors = calloc((size_t)other->nown + 1, sizeof *parts.tensors)};
     int first = job->means.train.ninputs + job->means.evaluation.ninputs;
     bl_text program = {0};
-    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a job");
     bl_encode_program(&program, &other->doc, job->ask.device);
     if (st == BL_OK)
         st = bl_text_status(&program, err);

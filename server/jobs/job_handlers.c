@@ -71,13 +71,14 @@ bl_status bl_handle_job_delete(bl_request *rq)
     bool over = false;
     BL_TRY(job_find(rq, &job));
     if (remove != NULL && strcmp(remove, "true") != 0 && strcmp(remove, "false") != 0)
-        return bl_fail(&rq->err, BL_EINVAL, "remove is true or false, not \"%.20s\"", remove);
+        return bl_fail(&rq->err, BL_EINVAL, "remove must be true or false, not \"%.20s\"", remove);
     pthread_mutex_lock(&job->jobs->lock);
     over = job_is_final(job);
     pthread_mutex_unlock(&job->jobs->lock);
     if (remove != NULL && strcmp(remove, "true") == 0) {
         if (!over)
-            return bl_fail(&rq->err, BL_ECONFLICT, "job %s has not ended: DELETE it without remove first", job->id);
+            return bl_fail(&rq->err, BL_ECONFLICT, "job %s has not ended; cancel the job first, by DELETE without remove",
+                           job->id);
         rq->data = job;
         rq->then = reply_forgotten;
         return bl_request_submit(rq, job->jobs->writer, job_handlers_forget, NULL);
@@ -232,11 +233,11 @@ static bl_status job_handlers_put_curve(bl_request *rq)
 {
     const history *h = rq->data;
     job_curve *c = job_curve_create(h->job->ask.ncolumns, h->from, last_step(h->job), h->points, job_handlers_put_row, rq);
-    bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a curve");
+    bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a curve");
     if (st == BL_OK)
         st = job_each_report(h->job, h->from, h->most, job_curve_add, c, &rq->err);
     if (st == BL_OK && !job_curve_end(c))
-        st = bl_fail(&rq->err, BL_ENOMEM, "a curve");
+        st = bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a curve");
     job_curve_destroy(c);
     return st;
 }
@@ -277,7 +278,7 @@ bl_status bl_handle_job_history(bl_request *rq)
     if (format != NULL) {
         h->csv = strcmp(format, "csv") == 0;
         if (!h->csv && strcmp(format, "json") != 0)
-            return bl_fail(&rq->err, BL_EINVAL, "format is json or csv, not \"%.20s\"", format);
+            return bl_fail(&rq->err, BL_EINVAL, "format must be json or csv, not \"%.20s\"", format);
     }
     rq->data = h;
     rq->then = reply_history;

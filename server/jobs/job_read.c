@@ -27,7 +27,7 @@ bl_status job_load_file(bl_request *rq, const bl_job *job, job_file file)
     if (st == BL_OK && body == NULL)
         st = rq->err.status;
     if (st == BL_OK && !bl_read_all(fd, body, bytes))
-        st = bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+        st = bl_fail(&rq->err, BL_ESTORAGE, "a file of the job is incomplete");
     if (fd >= 0)
         (void)close(fd);
     return st;
@@ -39,15 +39,15 @@ static bl_status job_read_read_head(bl_request *rq, int fd, size_t bytes, bl_ten
     char first[8], *text = NULL;
     size_t size = 0;
     if (bytes < sizeof first || !bl_read_all(fd, first, sizeof first))
-        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job is incomplete");
     BL_TRY(bl_safetensors_header_size(first, &size, &rq->err));
     if (size > bytes - sizeof first)
-        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job is incomplete");
     text = bl_request_alloc(rq, size, "the head of a file");
     if (text == NULL)
         return rq->err.status;
     if (!bl_read_all(fd, text, size))
-        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job is incomplete");
     return bl_safetensors_parse(rq->arena, (bl_span){text, size}, bytes - sizeof first - size, &rq->server->limits, out,
                                 &rq->err);
 }
@@ -87,7 +87,7 @@ static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_f
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, *out));
     host = bl_device_tensor_host(*out);
     if (host == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a state of %zu bytes", found->bytes);
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a state of %zu bytes", found->bytes);
     memcpy(host, found->data, found->bytes);
     return BL_OK;
 }
@@ -117,7 +117,7 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
     at = bl_safetensors_text(&file, "at");
     if (at == NULL || sscanf(at, "%llu %d %llu %la", &step, &measured, &waiting, &out->best.value) != 4)
-        return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint does not say where it belongs");
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file of the checkpoint lacks its position in the run");
     out->step = step;
     at = bl_safetensors_text(&file, "steps");
     out->program_steps = at != NULL ? strtoull(at, NULL, 10) : step;
@@ -152,7 +152,7 @@ static bl_status read_evaluator(bl_request *rq, bl_job *job, bl_span bytes, void
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
     text = bl_safetensors_text(&file, "program");
     if (text == NULL)
-        return bl_fail(&rq->err, BL_ESTORAGE, "the file does not have the program that evaluates");
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file lacks the evaluation program");
     st = bl_json_parse(&doc, job->arena, (bl_span){text, strlen(text)}, &limits, &rq->err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);

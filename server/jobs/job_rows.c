@@ -51,7 +51,7 @@ static bl_status insert_all(void *arg, bl_err *err)
     if (job->files.marks == NULL)
         job->files.marks = calloc(1, sizeof *job->files.marks);
     if (job->files.marks == NULL)
-        return bl_fail(err, BL_ENOMEM, "a job");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a job");
     job->files.nmarks = job->files.marks_cap = 1;
     job->files.marks[0] = (job_mark){.bytes = c->bytes, .time = job->ask.created};
     return job_rows_run(job, "INSERT INTO job_checkpoints (job, step, time, bytes) VALUES (?1, 0, ?2, ?3)",
@@ -203,7 +203,7 @@ bl_status job_load_reports(bl_job *job, bl_err *err)
     newest all = {.at = calloc(JOB_RING / 2, sizeof *all.at)};
     bl_status st = BL_OK;
     if (all.at == NULL)
-        return bl_fail(err, BL_ENOMEM, "the reports of a job");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the reports of a job");
     st = bl_storage_run(job->jobs->server->storage, "SELECT step, time, cells FROM job_reports WHERE job = ?1 ORDER BY step DESC",
                         BL_CELLS(bl_cell_text(job->id)), take_newest, &all, err);
     pthread_mutex_lock(&job->jobs->lock);
@@ -236,7 +236,7 @@ static bool take_mark(void *arg, const bl_cell *cells, int n)
     (void)n;
     if (job_add_mark(l->job, mark))
         return true;
-    (void)bl_fail(&l->err, BL_ENOMEM, "the checkpoints of a job");
+    (void)bl_fail(&l->err, BL_ENOMEM, "out of host memory for the checkpoints of a job");
     return false;
 }
 
@@ -288,7 +288,7 @@ static bool load_job(void *arg, const bl_cell *cells, int n)
     bl_job *job = job_create(l->jobs);
     (void)n;
     if (job == NULL) {
-        (void)bl_fail(&l->err, BL_ENOMEM, "a job");
+        (void)bl_fail(&l->err, BL_ENOMEM, "out of host memory for a job");
         return false;
     }
     job_rows_fill(job, cells);
@@ -324,7 +324,7 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
         job_step(job, EVENT_LOSE);
         job_change(job, JOB_QUEUED, "is being taken up again");
         bl_metrics_add(&jobs->server->metrics, BL_COUNT_JOBS, 1);
-        bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->ask.program_name);
+        bl_log(BL_LOG_INFO, "job %s of program %s continues", job->id, job->ask.program_name);
     }
     return BL_OK;
 }

@@ -180,7 +180,8 @@ bl_status job_add(bl_job *job, bl_err *err)
     bl_status st = BL_OK;
     pthread_mutex_lock(&jobs->lock);
     if (jobs_count_of(jobs, job->owner, &oldest) >= most && oldest == NULL)
-        st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, which is the limit (--max-jobs)", most);
+        st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, the limit (--max-jobs); wait, or cancel jobs",
+                     most);
     else
         st = bl_namemap_put(jobs->names, job->id, job, err);
     if (st == BL_OK)
@@ -218,7 +219,7 @@ void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner)
     bl_err err = {0};
     while (err.status == BL_OK && (old = jobs_take_oldest(jobs, owner)) != NULL) {
         if (job_forget(old, &err) != BL_OK)
-            bl_log(BL_LOG_WARN, "job %s cannot be forgotten: %s", old->id, err.text);
+            bl_log(BL_LOG_WARN, "the record of job %s cannot be deleted: %s", old->id, err.text);
         job_release(old);
     }
 }
@@ -522,7 +523,7 @@ static void leave_device(bl_job *job)
     job->setbacks.moves++;
     job_step(job, EVENT_LOSE);
     job_change(job, JOB_QUEUED, "its device is drained: it goes on from its last checkpoint on another");
-    bl_log(BL_LOG_INFO, "job %s leaves %s after step %llu", job->id, job->ask.device, (unsigned long long)job->pos.done);
+    bl_log(BL_LOG_INFO, "job %s moves away from %s after step %llu", job->id, job->ask.device, (unsigned long long)job->pos.done);
 }
 
 static void tick(bl_jobs *jobs)
@@ -631,8 +632,8 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
         if (job_is_active(job) && job->owner == owner && strcmp(job->ask.program_name, name) == 0)
-            st =
-                bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
+            st = bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\"; wait until the job ends, or cancel the job",
+                         job->id, name);
     }
     pthread_mutex_unlock(&jobs->lock);
     return st == BL_OK ? check_claim(jobs->server->registry, owner, name, err) : st;
@@ -704,7 +705,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     pthread_condattr_t attributes;
     *out = jobs;
     if (jobs == NULL)
-        return bl_fail(err, BL_ENOMEM, "jobs");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for jobs");
     jobs->server = server;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_condattr_init(&attributes);
@@ -713,7 +714,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     pthread_condattr_destroy(&attributes);
     jobs->names = bl_namemap_create();
     if (jobs->names == NULL)
-        return bl_fail(err, BL_ENOMEM, "jobs");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for jobs");
     jobs->folder = bl_storage_make_folder(server->storage, "jobs");
     BL_TRY(bl_queue_create("the jobs' writer", server->settings.max_queue + 2 * server->settings.max_jobs, 1, NULL, &jobs->writer,
                            err));
@@ -721,7 +722,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     jobs_sweep(jobs);
     BL_TRY(jobs_recall(jobs, err));
     jobs->started = pthread_create(&jobs->thread, NULL, jobs_run_thread, jobs) == 0; /* this thread restores the lost jobs */
-    return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread for the jobs");
+    return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a thread for the jobs");
 }
 
 void bl_jobs_destroy(bl_jobs *jobs)

@@ -64,8 +64,8 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
     options.children = job->jobs->server->children;
     BL_TRY(bl_plan_remake(from, &options, out, err));
     if (moves != NULL && strcmp(bl_plan_get_moves(*out), moves) != 0)
-        bl_log(BL_LOG_WARN, "job %s: not all of its kernels can be made as they were: results may differ in their last bits",
-               job->id);
+        bl_log(BL_LOG_WARN,
+               "job %s: some kernels cannot be built with their former schedules; results may differ in the last bits", job->id);
     return BL_OK;
 }
 

@@ -57,8 +57,8 @@ static void recall_give_up(bl_jobs *jobs, const char *id, const bl_job *job, con
 {
     bl_err err = {0};
     if (job != NULL)
-        bl_log(BL_LOG_WARN, "the program %.128s, as job %s left it, does not come back: %s", job->ask.program_name, id,
-               why->text);
+        bl_log(BL_LOG_WARN, "the program %.128s cannot be restored with the state that job %s gave it: %s", job->ask.program_name,
+               id, why->text);
     if (job != NULL && why->status != BL_ESTORAGE)
         return;
     if (bl_storage_run(jobs->server->storage, "DELETE FROM job_programs WHERE job = ?1", BL_CELLS(bl_cell_text(id)), NULL, NULL,

@@ -37,7 +37,7 @@ bl_status job_check_reports(const bl_job *job, bl_err *err)
                         (job->means.evaluation.plan != NULL ? report_count_elements(&job->means.evaluation) : 0);
     if (elements <= MOST_ELEMENTS)
         return BL_OK;
-    return bl_fail(err, BL_ELIMIT, "a report of this job has over %d elements, which is the limit: collect a mean of them",
+    return bl_fail(err, BL_ELIMIT, "a report of this job has more than %d elements, the limit; collect a mean of the elements",
                    MOST_ELEMENTS);
 }
 
@@ -61,7 +61,7 @@ static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outp
     }
     free(*cell);
     *cell = bl_text_take(&text);
-    return *cell != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a report");
+    return *cell != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a report");
 }
 
 bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outputs, bl_err *err)
@@ -118,7 +118,7 @@ bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
     }
     report.cells = bl_text_take(&line);
     if (report.cells == NULL)
-        return bl_fail(err, BL_ENOMEM, "a report");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a report");
     pthread_mutex_lock(&job->jobs->lock);
     job_report_put(job, report);
     job->progress.step = step;

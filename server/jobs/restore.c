@@ -131,7 +131,7 @@ static void restored(bl_request *rq)
         return;
     }
     bl_request_end(rq);
-    bl_log(BL_LOG_INFO, "job %s goes on after step %llu", job->id, (unsigned long long)job->pos.done);
+    bl_log(BL_LOG_INFO, "job %s continues after step %llu", job->id, (unsigned long long)job->pos.done);
     job_start(job);
 }
 
@@ -228,7 +228,7 @@ static void program_put(bl_request *rq)
     }
     next = bl_request_create_own(job->jobs->server, job->owner, restored, job);
     if (next == NULL || bl_request_submit(next, job->jobs->writer, restore_begin, NULL) != BL_OK) {
-        (void)bl_fail(&rq->err, BL_ENOMEM, "a job");
+        (void)bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a job");
         if (next != NULL)
             bl_request_end(next);
         restore_give_up(rq, job, &rq->err);
@@ -254,7 +254,7 @@ void job_restore(bl_job *job)
     bl_err err = {0};
     bl_request *rq = bl_request_create_own(job->jobs->server, job->owner, program_put, job);
     if (rq == NULL)
-        (void)bl_fail(&err, BL_ENOMEM, "a job");
+        (void)bl_fail(&err, BL_ENOMEM, "out of host memory for a job");
     else if (restore_put_program(rq, job) != BL_OK)
         err = rq->err;
     if (err.status != BL_OK)

@@ -37,7 +37,7 @@ static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *e
     snap->copied += state->bytes;
     snap->copies[i] = malloc(state->bytes > 0 ? state->bytes : 1);
     if (snap->copies[i] == NULL)
-        return bl_fail(err, BL_ENOMEM, "a checkpoint");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a checkpoint");
     return bl_buffer_read(state->buffer, 0, snap->copies[i], state->bytes, err);
 }
 
@@ -60,7 +60,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
     snap->buffers = calloc(n, sizeof *snap->buffers);
     snap->copies = calloc(n, sizeof *snap->copies);
     if (snap->buffers == NULL || snap->copies == NULL)
-        st = bl_fail(err, BL_ENOMEM, "a checkpoint");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a checkpoint");
     for (int i = 0; i < program->nstates && st == BL_OK; i++)
         st = snap_state(job, &program->states[i], i, err);
     for (int i = 0; i < job->means.nown && st == BL_OK; i++)

@@ -88,7 +88,7 @@ static bl_status write_all(bl_job *job, bl_err *err)
     if (file && job_add_mark(job, mark))
         job->files.nmarks--;
     else if (file)
-        st = bl_fail(err, BL_ENOMEM, "a checkpoint");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for a checkpoint");
     pthread_mutex_unlock(&jobs->lock);
     if (st == BL_OK)
         st = job_update(job, &row, err);

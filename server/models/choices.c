@@ -62,7 +62,7 @@ static bl_status choices_look(bl_models *models, decided *d, bl_err *err)
     if (d->choice != BL_CHOICE_LOADED || model->config == NULL)
         return BL_OK;
     d->config = strdup(model->config);
-    return d->config != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a configuration");
+    return d->config != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a configuration");
 }
 
 /* Under the lock, after the rows are written: the store names |d->sent| now.  Returns the upload that it named before, for the
@@ -115,7 +115,7 @@ static bl_model *choices_begin(loading *l, uint32_t owner, const char *name, con
 {
     bl_model *model = bl_models_need(l->models, owner, name);
     if (model == NULL || (config != NULL && (model->config = strdup(config)) == NULL)) {
-        (void)bl_fail(l->err, BL_ENOMEM, "a model");
+        (void)bl_fail(l->err, BL_ENOMEM, "out of host memory for a model");
         return NULL;
     }
     model->choice = choice;
@@ -128,7 +128,7 @@ static bool choices_order(loading *l, const bl_model *model)
     bl_model_op *op = bl_model_op_create(model->owner, model->name);
     if (op == NULL || (model->config != NULL && (op->config = strdup(model->config)) == NULL)) {
         bl_model_op_destroy(l->models, op);
-        (void)bl_fail(l->err, BL_ENOMEM, "a model");
+        (void)bl_fail(l->err, BL_ENOMEM, "out of host memory for a model");
         return false;
     }
     op->by = BL_BY_START;

@@ -76,7 +76,7 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
     scored *all = NULL;
     bl_span *items = NULL;
     if (tensor->datatype == BL_INFER_BYTES)
-        return bl_fail(&in->rq->err, BL_EINVAL, "output \"%s\" is of BYTES and has no classes", tensor->name);
+        return bl_fail(&in->rq->err, BL_EINVAL, "output \"%s\" has the datatype BYTES and therefore no classes", tensor->name);
     /* the buffers below take at most about two dozen times the size of the tensor */
     all = bl_request_alloc(in->rq, n * sizeof *all, "classes");
     items = bl_request_alloc(in->rq, rows * k * sizeof *items, "classes");
@@ -170,8 +170,8 @@ bl_status bl_infer_choose_answer(bl_infer *in)
     BL_TRY(bl_request_query_count(rq, "classes", 1, MOST_CLASSES, &classes));
     if (classes > 0 && !in->wire.raw)
         return bl_fail(&rq->err, BL_EINVAL,
-                       "the query classes is for a body that is one picture or tensor; an envelope gives an output the parameter "
-                       "classification");
+                       "the query parameter classes needs a body of one picture or tensor; in a JSON request, give the output "
+                       "the parameter classification");
     if (!in->wire.raw)
         return BL_OK;
     in->wire.binary = classes == 0 && !wants_json(rq);

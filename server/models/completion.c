@@ -44,7 +44,7 @@ bl_status bl_completion_create(bl_infer *in, const bl_text_form *form, bl_comple
     *out = NULL;
     if (c == NULL) {
         bl_arena_destroy(arena);
-        return bl_fail(&rq->err, BL_ENOMEM, "a text");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a text");
     }
     atomic_init(&c->refs, 1);
     pthread_mutex_init(&c->lock, NULL);
@@ -69,7 +69,8 @@ bl_status bl_completion_add(bl_completion *c, const bl_tokens *prompt, int shift
     if (c->texts == NULL)
         return bl_arena_status(c->arena, err);
     if (c->ntexts == BL_MOST_TEXTS)
-        return bl_fail(err, BL_EINVAL, "a request is for at most %d texts: its prompts times \"n\"", BL_MOST_TEXTS);
+        return bl_fail(err, BL_EINVAL, "a request may ask for at most %d texts, the number of prompts times \"n\"",
+                       BL_MOST_TEXTS);
     BL_TRY(bl_generation_create(c, prompt, shift, &c->texts[c->ntexts], err));
     c->texts[c->ntexts]->index = c->ntexts;
     c->ntexts++;

@@ -26,34 +26,33 @@ typedef struct reader {
 static const struct absent {
     const char *object, *member, *instead;
 } absents[] = {
-    {"", "runtime", "what runs a model follows from its file"},
+    {"", "runtime", "the file of a model determines what runs it"},
     {"", "optimization", "kernels are chosen by measurement"},
     {"", "ensemble_scheduling", "one program may hold all steps"},
-    {"", "batch_input", "an input is what the request sends"},
-    {"", "batch_output", "an output is what the program gives"},
+    {"", "batch_input", "a request sends all inputs"},
+    {"", "batch_output", "the program computes all outputs"},
     {"", "default_model_filename", "the file is model.json or model.onnx"},
     {"", "cc_model_filenames", "the file is model.json or model.onnx"},
     {"", "model_repository_agents", "files are served as they are"},
-    {"", "model_operations", "nothing is loaded beside the model: its ops are those of the server"},
-    {"", "metric_tags", "metrics are by route and device"},
+    {"", "model_operations", "a model has only the ops of the server"},
+    {"", "metric_tags", "metrics have labels for the route and the device only"},
     {"", "model_metrics", "metrics and their buckets are the same for all models"},
-    {"input", "reshape", "dims are those of the program, which may reshape"},
-    {"input", "allow_ragged_batch", "requests that differ in a dimension do not run together"},
-    {"input", "is_non_linear_format_io", "tensors lie row by row"},
-    {"output", "reshape", "dims are those of the program, which may reshape"},
-    {"output", "is_non_linear_format_io", "tensors lie row by row"},
-    {"dynamic_batching", "priority_queue_policy", "default_queue_policy counts at every priority"},
-    {"sequence_batching", "control_input",
-     "the program's state begins anew with sequence_start, and needs no input that says so"},
-    {"sequence_batching", "state", "the program's updates say what a sequence remembers"},
+    {"input", "reshape", "dims must be those of the program; reshape in the program"},
+    {"input", "allow_ragged_batch", "requests whose dimensions differ are not batched"},
+    {"input", "is_non_linear_format_io", "tensors are in row-major order"},
+    {"output", "reshape", "dims must be those of the program; reshape in the program"},
+    {"output", "is_non_linear_format_io", "tensors are in row-major order"},
+    {"dynamic_batching", "priority_queue_policy", "default_queue_policy applies to all priorities"},
+    {"sequence_batching", "control_input", "sequence_start resets the state of the program without an input for it"},
+    {"sequence_batching", "state", "the updates of the program define the state of a sequence"},
     {"sequence_batching", "iterative_sequence", "one program may hold the loop"},
-    {"sequence_batching", "oldest", "requests of sequences run in the order in which they came, each by itself"},
-    {"instance_group", "rate_limiter", "turns are given by measured time"},
-    {"instance_group", "host_policy", "\"device\" chooses one by its id"},
-    {"instance_group", "secondary_devices", "\"device\" chooses one by its id"},
-    {"instance_group", "profile", "plans are made for the sizes that are asked for"},
-    {"instance_group", "passive", "an instance serves"},
-    {"model_warmup.inputs", "input_data_file", "\"zero_data\" or \"random_data\" is true"},
+    {"sequence_batching", "oldest", "requests of sequences run one by one, in the order of their arrival"},
+    {"instance_group", "rate_limiter", "the server shares a device by measured time"},
+    {"instance_group", "host_policy", "\"device\" chooses a device by its id"},
+    {"instance_group", "secondary_devices", "\"device\" chooses a device by its id"},
+    {"instance_group", "profile", "the server compiles plans for the sizes in use"},
+    {"instance_group", "passive", "every instance answers requests"},
+    {"model_warmup.inputs", "input_data_file", "use \"zero_data\" or \"random_data\""},
 };
 
 /* Like bl_json_allow, for the object that the table calls |object|. */
@@ -63,7 +62,7 @@ static bl_status allow(const bl_json *at, const char *object, const char *const 
     for (size_t i = 0; i < sizeof absents / sizeof absents[0]; i++) {
         bl_json member;
         if (strcmp(absents[i].object, object) == 0 && bl_json_find(at, absents[i].member, &member))
-            return bl_json_fail(&member, err, BL_EUNSUPPORTED, "it is not supported here: %s", absents[i].instead);
+            return bl_json_fail(&member, err, BL_EUNSUPPORTED, "this field is not supported: %s", absents[i].instead);
     }
     return bl_json_allow(at, names, err);
 }
@@ -89,7 +88,7 @@ static bl_status config_read_version(const bl_json *at, uint64_t *out, bl_err *e
     BL_TRY(bl_json_string(at, &text, err));
     *out = strtoull(text, NULL, 10);
     if (*text == '\0' || *out > INT64_MAX || strspn(text, "0123456789") != strlen(text))
-        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is no version", text);
+        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is not a version; a version is a whole number", text);
     return BL_OK;
 }
 
@@ -102,7 +101,7 @@ static bl_status read_policy(reader *r, const bl_json *at)
     int64_t n = 1;
     BL_TRY(bl_json_allow(at, names, r->err));
     if (bl_json_count(at) != 1)
-        return bl_json_fail(at, r->err, BL_EINVAL, "one of \"latest\", \"all\" and \"specific\"");
+        return bl_json_fail(at, r->err, BL_EINVAL, "must have exactly one of \"latest\", \"all\" and \"specific\"");
     if (bl_json_find(at, "latest", &one)) {
         BL_TRY(bl_json_allow(&one, latest, r->err));
         BL_TRY(find_int(&one, "num_versions", 1, INT32_MAX, &n, r->err));
@@ -134,7 +133,7 @@ static bl_status read_type(const bl_json *at, int *out, bl_err *err)
     *out = strcmp(text, "TYPE_STRING") == 0 ? BL_INFER_BYTES
            : strncmp(text, "TYPE_", 5) == 0 ? bl_infer_datatype_find(text + 5)
                                             : -1;
-    return *out >= 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "there is no data type \"%.40s\"", text);
+    return *out >= 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "unknown data type \"%.40s\"", text);
 }
 
 static bl_status read_dims(const bl_json *at, int *ndim, int64_t *dim, bl_err *err)
@@ -320,10 +319,10 @@ static bl_status read_instance(const bl_json *at, bl_config_instance *out, bl_er
     BL_TRY(allow(at, "instance_group", names, err));
     BL_TRY(find_int(at, "count", 1, INT32_MAX, &count, err));
     if (count > 1)
-        return bl_json_fail(
-            at, err, BL_EUNSUPPORTED,
-            "count is %lld: a device has one instance of a model, which joins what waits for it; name several devices",
-            (long long)count);
+        return bl_json_fail(at, err, BL_EUNSUPPORTED,
+                            "count is %lld; it must be 1: a device runs one instance, which batches the waiting requests; for "
+                            "more instances, name several devices",
+                            (long long)count);
     if (bl_json_find(at, "kind", &member))
         BL_TRY(read_kind(&member, &out->kind, err));
     if (bl_json_find(at, "gpus", &member))
@@ -331,7 +330,7 @@ static bl_status read_instance(const bl_json *at, bl_config_instance *out, bl_er
     if (bl_json_find(at, "device", &member))
         BL_TRY(bl_json_string(&member, &out->device, err));
     if (out->device != NULL && out->ngpus > 0)
-        return bl_json_fail(at, err, BL_EINVAL, "either \"device\" or \"gpus\"");
+        return bl_json_fail(at, err, BL_EINVAL, "\"device\" and \"gpus\" exclude each other");
     return BL_OK;
 }
 
@@ -362,7 +361,7 @@ static bl_status read_warmup_input(reader *r, const bl_json *at, bl_config_warmu
     BL_TRY(find_bool(at, "zero_data", &zeros, r->err));
     BL_TRY(find_bool(at, "random_data", &out->random, r->err));
     if (zeros == out->random)
-        return bl_json_fail(at, r->err, BL_EINVAL, "either \"zero_data\" or \"random_data\" is true");
+        return bl_json_fail(at, r->err, BL_EINVAL, "exactly one of \"zero_data\" and \"random_data\" must be true");
     return bl_arena_status(r->arena, r->err);
 }
 
@@ -496,7 +495,8 @@ static bl_status config_check_name(reader *r, const bl_json *root, const char *n
     if (!bl_json_find(root, "name", &at))
         return BL_OK;
     BL_TRY(bl_json_expect(&at, BL_JSON_STRING, r->err));
-    return bl_span_is(at.text, name) ? BL_OK : bl_json_fail(&at, r->err, BL_EINVAL, "the model is \"%s\", and not that", name);
+    return bl_span_is(at.text, name) ? BL_OK
+                                     : bl_json_fail(&at, r->err, BL_EINVAL, "must be \"%s\", the name of the model", name);
 }
 
 /* The platform follows from the files of a model.  A configuration may repeat it, but may not name another one. */
@@ -556,7 +556,7 @@ static bl_status config_read_document(reader *r, const bl_json *root, const char
         BL_TRY(bl_json_allow(&at, transactions, r->err));
         BL_TRY(find_bool(&at, "decoupled", &decoupled, r->err));
         if (decoupled)
-            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED, "a request has one answer: decoupled models are not supported");
+            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED, "decoupled models are not supported; a request has one answer");
     }
     if (!bl_json_find(root, "response_cache", &at))
         return BL_OK;

@@ -75,7 +75,7 @@ static bl_status take_numbers(bl_infer *in, const bl_json *at, bl_infer_input *i
     BL_TRY(bl_tensor_measure(value->label, value->dtype, value->ndim, value->dim, &in->rq->server->limits, &value->count,
                              &value->bytes, &in->rq->err));
     return value->count == value->list.count ? BL_OK
-                                             : bl_json_fail(at, &in->rq->err, BL_EINVAL, "%llu elements, and the model takes %zu",
+                                             : bl_json_fail(at, &in->rq->err, BL_EINVAL, "%llu elements; the model takes %zu",
                                                             (unsigned long long)value->list.count, value->count);
 }
 
@@ -122,7 +122,7 @@ static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
         if (i == version->nshown)
             return bl_json_fail(object, &in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.100s\"", version->name, one.key);
         if (in->wire.ninputs == version->nshown)
-            return bl_json_fail(object, &in->rq->err, BL_EINVAL, "an input stands there twice");
+            return bl_json_fail(object, &in->rq->err, BL_EINVAL, "an input is given twice");
         BL_TRY(take_member(in, i, &one));
     }
     return BL_OK;
@@ -260,7 +260,8 @@ static const bl_text_form text_form = {
 static bl_status check_options(const bl_text_reading *r, bool stream)
 {
     if (r->out->stream != stream)
-        return bl_fail(r->err, BL_EINVAL, "stream: generate_stream answers with events, and generate does not");
+        return bl_fail(r->err, BL_EINVAL,
+                       "stream: /generate answers with one document and /generate_stream with events; choose the address");
     return r->prompt != NULL ? BL_OK : bl_fail(r->err, BL_EINVAL, "the member \"text_input\" is missing");
 }
 
@@ -296,12 +297,11 @@ static bl_status generate_add_text(bl_completion *c, const char *prompt, bl_toke
     bl_span text = {prompt, strlen(prompt)};
     bool echo = c->options.echo;
     if (bl_tokenizer_encode(c->text->tokenizer, text, (size_t)c->text->context - 1, tokens, &problem) != BL_OK)
-        return bl_fail(err, problem.status, "text_input: %s; model \"%s\" has room for %lld, and writes one more", problem.text,
-                       c->version->name, (long long)c->text->context);
+        return bl_fail(err, problem.status, "text_input: %s; model \"%s\" has room for %lld, of which at least one is written",
+                       problem.text, c->version->name, (long long)c->text->context);
     if (tokens->count == 0)
         return bl_fail(err, BL_EINVAL,
-                       "text_input: model \"%s\" begins with nothing of its own: it takes a text of one token at "
-                       "least",
+                       "text_input: model \"%s\" adds no token at the start, so the text must have at least one token",
                        c->version->name);
     c->options.echo = false; /* detokenizing the prompt may not give the same text */
     BL_TRY(bl_completion_add(c, tokens, 0));

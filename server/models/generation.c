@@ -47,7 +47,7 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
     bl_generation *g = bl_calloc(1, sizeof *g);
     *out = g;
     if (g == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     g->completion = c;
     g->version = c->version;
     g->text = c->text;
@@ -57,7 +57,7 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
     g->prompt = prompt->count;
     g->tokens.id = bl_calloc(prompt->count + 1, sizeof *g->tokens.id);
     if (g->tokens.id == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     memcpy(g->tokens.id, prompt->id, prompt->count * sizeof *prompt->id);
     g->tokens.count = g->tokens.cap = prompt->count;
     return bl_text_answer_init(&g->answer, c->text, &c->options, c->out.budget, prompt, err);
@@ -82,7 +82,7 @@ static bl_status generation_make_room(bl_generation *g, bl_err *err)
     g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
     if (ids == NULL || g->bytes == NULL || g->logits == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     return g->text->chooses ? BL_OK : bl_sampler_create(&g->sampling, count, &g->sampler, err);
 }
 
@@ -118,7 +118,7 @@ bl_status bl_generation_submit(bl_generation *g, bl_request *rq)
     bl_request *own = bl_request_create_own(rq->server, rq->owner, generation_end_own, g);
     bl_status st = BL_OK;
     if (own == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a text");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a text");
     own->data = g;
     own->own.asked = true;
     own->item.deadline_ns = rq->item.deadline_ns;
@@ -208,7 +208,7 @@ bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_e
                 g->logits[g->text->ends[i]] = -INFINITY;
     BL_TRY(bl_sampler_choose(g->sampler, g->logits, g->tokens.id, g->tokens.count, id, err));
     if (*id < 0)
-        return bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
+        return bl_fail(err, BL_EGRAPH, "all logits of model \"%s\" are NaN", g->version->name);
     if (raw) {
         bl_text_answer_put_chances(answer, g->logits, count, *id, log_sum, token);
     } else if (o->logprobs >= 0) {

@@ -51,7 +51,7 @@ void bl_model_version_retire(bl_model_version *version)
         return;
     if (version->origin.kept != 0 && bl_stored_delete(version->models->server, BL_STORED_VERSION, version->owner, "id = ?1",
                                                       BL_CELLS(bl_cell_int(version->origin.kept)), &err) != BL_OK)
-        bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
+        bl_log(BL_LOG_WARN, "the record of version %llu of model %s cannot be deleted: %s", (unsigned long long)version->number,
                version->name, err.text);
     bl_model_version_release(version);
 }
@@ -115,7 +115,8 @@ static bl_status kept_versions_load_version(bl_models *models, const row *r, boo
 {
     bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
     bl_program *program = NULL;
-    bl_status st = version != NULL ? read_program(models, r, &program, err) : bl_fail(err, BL_ENOMEM, "a version of a model");
+    bl_status st = version != NULL ? read_program(models, r, &program, err)
+                                   : bl_fail(err, BL_ENOMEM, "out of host memory for a version of a model");
     if (st == BL_OK)
         st = bl_model_fill_promoted(version, &program, r->entry, err);
     bl_program_release(program);
@@ -154,7 +155,7 @@ static bool kept_versions_load_row(void *arg, const bl_cell *cells, int n)
     models->last_kept = r.id;
     if (kept_versions_load_version(models, &r, false, &why) == BL_OK)
         return true;
-    bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
+    bl_log(BL_LOG_WARN, "version %llu of model %s cannot be restored: %s", (unsigned long long)r.number, r.model, why.text);
     bl_models_publish_failure(models, r.owner, r.model, r.number, &why);
     return true;
 }

@@ -128,7 +128,7 @@ static bl_status load_set_range(bl_program_doc *doc, const bl_onnx_range *range,
         }
     }
     if (range->same != NULL)
-        return bl_fail(err, BL_EINVAL, "dims.%s of config.json: only dimensions of an ONNX model can be another one",
+        return bl_fail(err, BL_EINVAL, "dims.%s of config.json: one dimension can be set to another only in an ONNX model",
                        range->var.name);
     return found ? BL_OK : bl_fail(err, BL_EINVAL, "dims.%s of config.json: model.json names no such dimension", range->var.name);
 }
@@ -225,7 +225,7 @@ static bl_status load_make_program(load *l, bl_model_version *version, bl_worker
     bl_status st = BL_OK;
     *out = NULL;
     if (rq == NULL)
-        return bl_fail(l->err, BL_ENOMEM, "loading a model");
+        return bl_fail(l->err, BL_ENOMEM, "out of host memory for loading a model");
     st = bl_program_make_create(rq, &make);
     if (st == BL_OK) {
         make->program->unpooled = true;
@@ -293,7 +293,7 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
             drop_instance(version);
             return BL_OK;
         }
-        return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+        return bl_fail(l->err, BL_EINVAL, "instance_group: %s is given twice; a device runs one instance of a model",
                        instance->slot.program->worker->dev->info.id);
     }
     return bl_model_fill_instance(version, instance, l->err);
@@ -321,7 +321,7 @@ static bl_status load_make_exact(load *l, bl_model_version *version, bl_model_in
     bl_request *rq = make_own(l, &w);
     bl_status st = BL_OK;
     if (rq == NULL)
-        return bl_fail(l->err, BL_ENOMEM, "a plan for runs of one size");
+        return bl_fail(l->err, BL_ENOMEM, "out of host memory for a plan for runs of one size");
     st = bl_exact_begin(rq, version, instance, rows);
     if (st == BL_OK)
         load_wait_for(l);
@@ -358,7 +358,7 @@ static bl_status warm(load *l, bl_model_version *version)
             bl_request *rq = make_own(l, &w);
             bl_status st = BL_OK;
             if (rq == NULL)
-                return bl_fail(l->err, BL_ENOMEM, "warming up a model");
+                return bl_fail(l->err, BL_ENOMEM, "out of host memory for warming up a model");
             st = bl_model_warm(rq, version, &version->instances[k % version->ninstances], &config->warmups[i]);
             if (st == BL_OK)
                 load_wait_for(l);
@@ -387,7 +387,7 @@ static bl_status load_version(load *l, const bl_source_version *from, bl_model_v
     bl_status st = BL_OK;
     *out = NULL;
     if (version == NULL)
-        return bl_fail(l->err, BL_ENOMEM, "a version of a model");
+        return bl_fail(l->err, BL_ENOMEM, "out of host memory for a version of a model");
     st = fill_version(l, version, from);
     if (st == BL_OK)
         *out = version;
@@ -471,7 +471,9 @@ static bool load_is_current(load *l, const bl_source_version *from)
 /* Under the lock: fail if |model| was unloaded since its count of unloads was |unloads|. */
 static bl_status check_unloads(const bl_model *model, uint64_t unloads, bl_err *err)
 {
-    return model != NULL && model->unloads == unloads ? BL_OK : bl_fail(err, BL_ECONFLICT, "it was unloaded meanwhile");
+    return model != NULL && model->unloads == unloads
+               ? BL_OK
+               : bl_fail(err, BL_ECONFLICT, "the model was unloaded while it was being loaded");
 }
 
 /* Under the lock: publish the version; *old is the version that it replaces. */
@@ -488,7 +490,7 @@ static bl_status load_publish(bl_models *models, bl_model_version *version, cons
     if (row == NULL && model != NULL && model->nrows >= BL_MOST_VERSIONS)
         return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
     if (row == NULL)
-        return bl_fail(err, BL_ENOMEM, "the list of models");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the list of models");
     *old = row->version;
     row->version = version;
     row->state = BL_MODEL_READY;
@@ -625,12 +627,11 @@ static bl_status load_all(load *l)
         l->err = err;
     }
     if (l->source.nversions == 0)
-        return bl_fail(
-            err, BL_EGRAPH,
-            "there is no version: no folder named by a number from 1 on with a model.json or model.onnx, no GGUF file and no "
-            "Hugging Face folder");
+        return bl_fail(err, BL_EGRAPH,
+                       "the model has no version: its folder must have a folder named by a number from 1 on with a model.json or "
+                       "model.onnx, a GGUF file, or the files of a Hugging Face model");
     if (wanted == 0)
-        return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
+        return bl_fail(err, BL_EGRAPH, "the version policy selects none of the model's versions");
     if (err->status == BL_OK && l->op->kind != BL_MODEL_OP_MEND)
         load_drop_others(l, &config);
     return err->status;
@@ -646,7 +647,7 @@ static bl_status load_begin(load *l)
     pthread_mutex_lock(&models->lock);
     model = bl_models_need(models, l->op->owner, l->op->name);
     if (model == NULL) {
-        st = bl_fail(l->err, BL_ENOMEM, "the list of models");
+        st = bl_fail(l->err, BL_ENOMEM, "out of host memory for the list of models");
     } else {
         l->unloads = model->unloads;
         if (l->op->config != NULL || l->op->by != BL_BY_SERVER) {
@@ -726,7 +727,7 @@ static bl_status keep_files(load *l)
     if (st != BL_OK && bl_storage_folder(server->storage) != NULL)
         return bl_fail(l->err, why.status, "%s", why.text);
     if (st != BL_OK)
-        bl_log(BL_LOG_WARN, "model %s would not come back after the loss of a device: %s", l->op->name, why.text);
+        bl_log(BL_LOG_WARN, "model %s cannot be loaded again after the loss of a device: %s", l->op->name, why.text);
     return BL_OK;
 }
 
@@ -736,7 +737,7 @@ static bl_status load_write_down(load *l)
     bl_err why = {0};
     if (l->op->by != BL_BY_REQUEST || bl_model_write_choice(l->models, l->op->owner, l->op->name, &why) == BL_OK)
         return BL_OK;
-    return bl_fail(l->err, why.status, "it is ready, but would not be there after a restart: %s", why.text);
+    return bl_fail(l->err, why.status, "the model is ready, but will not be loaded after a restart: %s", why.text);
 }
 
 static bl_status load_run(load *l)
@@ -760,7 +761,7 @@ static bl_status load_run(load *l)
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
 {
     load l = {.models = models, .loader = loader, .op = op, .err = err, .arena = bl_arena_create(LOAD_BYTES)};
-    bl_status st = l.arena == NULL ? bl_fail(err, BL_ENOMEM, "loading a model") : BL_OK;
+    bl_status st = l.arena == NULL ? bl_fail(err, BL_ENOMEM, "out of host memory for loading a model") : BL_OK;
     if (st == BL_OK)
         switch (op->kind) {
         case BL_MODEL_OP_LOAD:

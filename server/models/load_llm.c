@@ -75,14 +75,14 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
     bl_status st = BL_OK;
     if (list == NULL) {
         close(dir);
-        return bl_fail(&rq->err, BL_ENOMEM, "listing the folder of a model");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for listing the folder of a model");
     }
     for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;) {
         struct stat info;
         if (!load_llm_is_wanted(entry->d_name) || fstatat(dirfd(list), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode))
             continue;
         st = files->count < MOST_FILES ? load_llm_open_file(rq, dirfd(list), entry->d_name, mapped, files)
-                                       : bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
+                                       : bl_fail(&rq->err, BL_ELIMIT, "the model has more than %d files", MOST_FILES);
     }
     if (st == BL_OK)
         st = open_pooling(rq, dirfd(list), mapped, files);
@@ -96,7 +96,7 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
 static bl_status open_parts(bl_request *rq, const char *path, size_t stem, int count, bl_mapped *mapped, llm_files *files)
 {
     if (count > MOST_FILES)
-        return bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
+        return bl_fail(&rq->err, BL_ELIMIT, "the model has more than %d files", MOST_FILES);
     for (int i = 1; i <= count; i++) {
         const char *name = bl_arena_printf(rq->arena, "%.*s-%05d-of-%05d.gguf", (int)stem, path, i, count);
         const char *full = name != NULL ? bl_arena_printf(rq->arena, "%s/%s", rq->server->settings.models, name) : NULL;

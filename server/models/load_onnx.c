@@ -23,7 +23,7 @@ static bl_status copy_texts(bl_arena *arena, const bl_texts *from, bl_texts *to,
         const bl_span *text = &from->text[i];
         char *kept = bl_arena_strndup(arena, text->data, text->len);
         if (kept == NULL || bl_texts_add(to, arena, (bl_span){kept, text->len}) < 0)
-            return bl_fail(err, BL_ENOMEM, "the strings of a model");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for the strings of a model");
     }
     return BL_OK;
 }

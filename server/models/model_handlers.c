@@ -256,9 +256,10 @@ static bl_status read_file_name(const bl_json *at, const char *key, bl_model_fil
 {
     if (bl_model_file_parse(key, out))
         return BL_OK;
-    return bl_json_fail(at, err, BL_EINVAL,
-                        "a file is \"file:VERSION/model.json\", model.safetensors, model.onnx or tokenizer.json, not \"%.100s\"",
-                        key);
+    return bl_json_fail(
+        at, err, BL_EINVAL,
+        "a file must be named \"file:VERSION/\" and model.json, model.safetensors, model.onnx or tokenizer.json, not \"%.100s\"",
+        key);
 }
 
 static bl_status model_handlers_take_file(bl_request *rq, bl_model_op *op, const bl_json *at)
@@ -269,14 +270,14 @@ static bl_status model_handlers_take_file(bl_request *rq, bl_model_op *op, const
     BL_TRY(read_file_name(at, at->key + strlen("file:"), file, &rq->err));
     BL_TRY(bl_json_expect(at, BL_JSON_STRING, &rq->err));
     if (!bl_base64_size(at->text, &bytes))
-        return bl_json_fail(at, &rq->err, BL_EINVAL, "it is no base64");
+        return bl_json_fail(at, &rq->err, BL_EINVAL, "not valid base64");
     BL_TRY(bl_budget_take(&rq->server->memory, bytes, BL_ENOMEM, "the files of a model", &rq->err));
     op->charged += bytes;
     data = bl_arena_alloc(op->arena, bytes + 1);
     if (data == NULL)
         return bl_arena_status(op->arena, &rq->err);
     if (!bl_base64_decode(at->text, data))
-        return bl_json_fail(at, &rq->err, BL_EINVAL, "it is no base64");
+        return bl_json_fail(at, &rq->err, BL_EINVAL, "not valid base64");
     file->data = (bl_span){data, bytes};
     op->nfiles++;
     return BL_OK;
@@ -289,7 +290,7 @@ static bl_status take_config(bl_request *rq, bl_model_op *op, const bl_json *at)
     if (strlen(text) > BL_MOST_CONFIG)
         return bl_json_fail(at, &rq->err, BL_ELIMIT, "a configuration has at most %d bytes", BL_MOST_CONFIG);
     op->config = strdup(text);
-    return op->config != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a configuration");
+    return op->config != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a configuration");
 }
 
 static bl_status take_parameters(bl_request *rq, void *into, const bl_json *parameters)
@@ -301,7 +302,7 @@ static bl_status take_parameters(bl_request *rq, void *into, const bl_json *para
     op->arena = bl_arena_create(0); /* the request charges the files to the memory budget */
     op->files = op->arena != NULL ? bl_arena_array(op->arena, bl_json_count(parameters) + 1, sizeof *op->files) : NULL;
     if (op->files == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "the files of a model");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for the files of a model");
     while (bl_json_next(&it, &one)) {
         if (strcmp(one.key, "config") == 0)
             BL_TRY(take_config(rq, op, &one));
@@ -311,7 +312,7 @@ static bl_status take_parameters(bl_request *rq, void *into, const bl_json *para
             return bl_json_fail(parameters, &rq->err, BL_EINVAL, "unknown parameter \"%.100s\"", one.key);
     }
     if (op->nfiles > 0 && op->config == NULL)
-        return bl_json_fail(parameters, &rq->err, BL_EINVAL, "files come with a \"config\", which may be \"{}\"");
+        return bl_json_fail(parameters, &rq->err, BL_EINVAL, "files need a \"config\" beside them; it may be \"{}\"");
     return BL_OK;
 }
 
@@ -347,7 +348,8 @@ static bl_status may_change(bl_request *rq, uint32_t owner)
 {
     if (owner != 0 || (rq->scopes & BL_SCOPE_ADMIN) != 0)
         return BL_OK;
-    return bl_fail(&rq->err, BL_EFORBIDDEN, "model \"%.160s\" is everybody's: to load or unload it takes the scope admin",
+    return bl_fail(&rq->err, BL_EFORBIDDEN,
+                   "model \"%.160s\" belongs to the whole server; only a key with the scope admin may load or unload the model",
                    model_name(rq));
 }
 
@@ -357,11 +359,12 @@ bl_status bl_handle_model_load(bl_request *rq)
     bl_model_op *op = NULL;
     bl_status st = BL_OK;
     if (!bl_model_name_ok(name))
-        return bl_fail(&rq->err, BL_EINVAL,
-                       "\"%.160s\" is no model's name: letters, digits and _ - . after a letter, a digit or _", name);
+        return bl_fail(
+            &rq->err, BL_EINVAL,
+            "\"%.160s\" is not a valid name of a model: a name has letters, digits and _ - . after a letter, a digit or _", name);
     op = bl_model_op_create(0, name);
     if (op == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "loading a model");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for loading a model");
     st = decode_member(rq, "parameters", take_parameters, op);
     if (st != BL_OK) {
         bl_model_op_destroy(rq->server->models, op);

@@ -23,7 +23,7 @@ static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, 
     bl_status st = BL_OK;
     bl_shape_print(&want, bl_model_tensor_rank(tensor), tensor->dim);
     bl_shape_print(&got, value->ndim, value->dim);
-    st = bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the shape %s, and the model takes %s", tensor->name,
+    st = bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the shape %s; the model takes %s", tensor->name,
                  in->version->name, bl_text_get(&got), bl_text_get(&want));
     bl_text_fini(&want);
     bl_text_fini(&got);
@@ -40,7 +40,7 @@ static bl_status fails_size(const bl_infer *in, const bl_model_tensor *tensor, i
         range.hi = in->version->batcher.max_rows;
     bl_wire_var_print(&sizes, &range);
     st = bl_fail(&in->rq->err, BL_EINVAL,
-                 "input \"%s\": %s is %lld, and model \"%s\" takes %s; \"%s\" in its config.json changes that", tensor->name,
+                 "input \"%s\": %s is %lld; model \"%s\" takes %s; \"%s\" in its config.json sets the sizes", tensor->name,
                  range.name, (long long)size, in->version->name, bl_text_get(&sizes), batch ? "max_batch_size" : "dims");
     bl_text_fini(&sizes);
     return st;
@@ -76,8 +76,8 @@ static bl_status model_infer_take_texts(const bl_infer *in, const bl_model_tenso
     for (size_t i = 0; i < input->value.count; i++) {
         const bl_span *item = &input->items[i];
         if (item->len > width)
-            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": element %zu has %zu bytes, and the model takes %zu",
-                           tensor->name, i, item->len, width);
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": element %zu has %zu bytes; the model takes %zu", tensor->name,
+                           i, item->len, width);
         memcpy(data + i * width, item->data, item->len);
         memset(data + i * width + item->len, 0, width - item->len);
     }
@@ -94,11 +94,11 @@ static bl_status model_infer_bind_input(bl_infer *in, const bl_infer_input *inpu
     bool text = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
     int ndim = bl_model_tensor_rank(tensor);
     if (value->label != NULL)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", tensor->name);
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" is given twice", tensor->name);
     if (tensor->coding == BL_MODEL_PICTURE)
         return bl_infer_take_picture(in, tensor, input, value);
     if (input->datatype != tensor->datatype)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of %s, and not of %s", tensor->name,
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the datatype %s, not %s", tensor->name,
                        in->version->name, bl_infer_datatype(tensor->datatype), bl_infer_datatype(input->datatype));
     *value = input->value;
     if (text && value->ndim == ndim + 1 && value->dim[ndim] == 1)
@@ -138,7 +138,7 @@ static bl_status take_raw(bl_infer *in)
     if (input == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
     if (version->nshown != 1)
-        return bl_fail(&in->rq->err, BL_EINVAL, "a body without an envelope is for models of one input, and \"%s\" has %d",
+        return bl_fail(&in->rq->err, BL_EINVAL, "a body without a JSON header needs a model of one input; \"%s\" has %d",
                        version->name, version->nshown);
     *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     input->value =
@@ -149,8 +149,7 @@ static bl_status take_raw(bl_infer *in)
         input->value.dim[d] = batch ? 1 : tensor->dim[d];
         if (input->value.dim[d] < 0 && varies >= 0)
             return bl_fail(&in->rq->err, BL_EINVAL,
-                           "input \"%s\" has several dimensions that vary: a body without an envelope "
-                           "does not say them",
+                           "input \"%s\" has several dimensions that vary; a body without a JSON header cannot give their sizes",
                            tensor->name);
         if (input->value.dim[d] < 0)
             varies = d;
@@ -167,7 +166,7 @@ static bl_status take_raw(bl_infer *in)
             input->value.dim[varies] = 1;
         input->value.count = 1;
         if (known != 1)
-            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" takes %zu texts, and a body without an envelope is one",
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" takes %zu texts; a body without a JSON header has one",
                            tensor->name, known);
     } else {
         size_t each = 0, elements = 0;
@@ -178,8 +177,8 @@ static bl_status take_raw(bl_infer *in)
         BL_TRY(bl_tensor_measure(tensor->name, tensor->dtype, input->value.ndim, input->value.dim, &in->rq->server->limits,
                                  &input->value.count, &input->value.bytes, &in->rq->err));
         if (input->value.bytes != in->wire.tail.len)
-            return bl_fail(&in->rq->err, BL_EINVAL, "the body has %zu bytes, which is no size of input \"%s\"", in->wire.tail.len,
-                           tensor->name);
+            return bl_fail(&in->rq->err, BL_EINVAL, "the body has %zu bytes, which no shape of input \"%s\" takes",
+                           in->wire.tail.len, tensor->name);
     }
     in->wire.inputs = input;
     in->wire.ninputs = 1;
@@ -220,7 +219,7 @@ static bl_status choose_outputs(bl_infer *in)
     int n = in->wire.all ? version->noutputs : in->wire.noutputs;
     bool *taken = bl_arena_array(in->rq->arena, (size_t)version->noutputs + 1, sizeof *taken);
     if (n > version->noutputs)
-        return bl_fail(&in->rq->err, BL_EINVAL, "%d outputs are asked for, and model \"%s\" has %d", n, version->name,
+        return bl_fail(&in->rq->err, BL_EINVAL, "%d outputs are asked for; model \"%s\" has %d", n, version->name,
                        version->noutputs);
     in->asked = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->asked);
     in->wants = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->wants);
@@ -289,7 +288,7 @@ static bl_status check_lists(const bl_infer *in, const bl_infer_result *results)
     if (listed <= in->rq->server->settings.max_list)
         return BL_OK;
     return bl_fail(&in->rq->err, BL_ELIMIT,
-                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for binary_data", listed,
+                   "the answer has %zu elements; a JSON answer has at most %llu (--max-list): ask for binary_data", listed,
                    (unsigned long long)in->rq->server->settings.max_list);
 }
 
@@ -336,7 +335,7 @@ static bl_status model_infer_add_pieces(const bl_infer *in, const bl_infer_resul
             memcpy(data, joined.data, bytes);
         bl_text_fini(&joined);
         if (joined.failed)
-            return bl_fail(&rq->err, BL_ENOMEM, "texts");
+            return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for texts");
         rq->reply.pieces[rq->reply.npieces++] = (bl_piece){data, bytes};
     }
     return BL_OK;
@@ -445,8 +444,10 @@ static bl_status check_lost(bl_request *rq, const bl_model_instance *instance)
     const bl_program *program = instance->slot.program;
     if (!bl_batch_slot_is_lost(&instance->slot))
         return BL_OK;
-    return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself", program->name,
-                   program->worker->dev->info.id);
+    return bl_fail(&rq->err, BL_EBUSY,
+                   "model \"%s\" was lost when the device %s failed; the server loads a model of --models again, and an uploaded "
+                   "model must be sent again",
+                   program->name, program->worker->dev->info.id);
 }
 
 bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
@@ -587,12 +588,12 @@ static bl_status go(bl_infer *in)
     if (in->version->sequential)
         return run_in_sequence(in);
     if (in->version->instances[0].pages != NULL)
-        return bl_fail(&in->rq->err, BL_EINVAL,
-                       "model \"%s\" keeps keys and values in pages that the server deals out: it writes texts, by generate and "
-                       "generate_stream",
-                       in->version->name);
+        return bl_fail(
+            &in->rq->err, BL_EINVAL,
+            "model \"%s\" keeps keys and values in pages of the server and only writes texts: use generate or generate_stream",
+            in->version->name);
     if (in->wire.sequenced)
-        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" remembers nothing: it has no sequences", in->version->name);
+        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no state, so it takes no sequence_id", in->version->name);
     if (in->version->answers != NULL)
         BL_TRY(model_infer_answer_again(in, &found));
     if (found)
@@ -633,7 +634,7 @@ bl_status bl_infer_choose_turn(bl_infer *in)
     if (timeout_us > 0)
         in->rq->item.deadline_ns = in->rq->start_ns + timeout_us * 1000;
     if (config->batching.priority_levels > 0 && in->wire.priority > (uint64_t)config->batching.priority_levels)
-        return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
+        return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has the levels 1 to %lld", in->version->name,
                        (long long)config->batching.priority_levels);
     if (config->batching.priority_levels > 0)
         in->item.priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->batching.default_priority;
@@ -697,7 +698,7 @@ bl_status bl_handle_model_infer(bl_request *rq)
     if (in == NULL)
         return BL_OK;
     if (rq->head.infer_headers > 1)
-        return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
+        return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-the header Content-Length is given twice");
     if (rq->head.media == BL_MEDIA_PICTURE && header == NULL)
         header = "0";
     BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), header, (int)rq->server->settings.max_depth, &rq->server->limits,

@@ -167,9 +167,9 @@ bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, b
         names--;
     model = bl_models_find(models, owner, name); /* after the removal of unused names, which may have removed |name| */
     if (used >= most && (model == NULL || !models_is_used(model)))
-        st = bl_fail(err, BL_ENODEVMEM, "there are %zu models, which is the limit (--max-models)", used);
+        st = bl_fail(err, BL_ENODEVMEM, "the server has %zu models, the limit (--max-models); unload models", used);
     else if ((model = bl_models_need(models, owner, name)) == NULL)
-        st = bl_fail(err, BL_ENOMEM, "the list of models");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for the list of models");
     else if (model->loading == BL_LOADING_RUNS)
         model->loading = BL_LOADING_ADMITTED;
     pthread_mutex_unlock(&models->lock);
@@ -215,7 +215,7 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     bool known = false, comes = false;
     *out = NULL;
     if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
-        return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
+        return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is not a version; a version is a whole number", version);
     shared = bl_registry_shared(rq->server->registry, rq->owner, "model", rq->head.param[0], &other);
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, rq->owner, rq->head.param[0]);
@@ -599,7 +599,7 @@ static bl_status start_threads(bl_models *models, bl_err *err)
             *one = (loader){models, i};
         if (one == NULL || pthread_create(&models->thread[i], NULL, run_loader, one) != 0) {
             free(one);
-            return bl_fail(err, BL_ENOMEM, "the threads that load models");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for the threads that load models");
         }
         models->nthreads++;
     }
@@ -625,14 +625,14 @@ bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
     bl_models *models = bl_calloc(1, sizeof *models);
     *out = models;
     if (models == NULL)
-        return bl_fail(err, BL_ENOMEM, "models");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for models");
     models->server = server;
     pthread_mutex_init(&models->lock, NULL);
     pthread_mutex_init(&models->writing, NULL);
     pthread_cond_init(&models->changed, NULL);
     models->names = bl_namemap_create();
     if (models->names == NULL)
-        return bl_fail(err, BL_ENOMEM, "models");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for models");
     BL_TRY(bl_models_load_kept(models, err)); /* first, so that the initial loads do not replace these versions */
     BL_TRY(bl_models_load_choices(models, err));
     BL_TRY(start_threads(models, err));

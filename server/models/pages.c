@@ -96,7 +96,7 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
     bl_pages *p = bl_calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)
-        return bl_fail(err, BL_ENOMEM, "pages of texts");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for pages of texts");
     pthread_mutex_init(&p->lock, NULL);
     p->program = instance->slot.program;
     p->server = instance->slot.program->server;
@@ -110,14 +110,15 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
     p->state = bl_calloc((size_t)info->nstates, sizeof *p->state);
     p->bytes = bl_calloc((size_t)info->nstates, sizeof *p->bytes);
     if (p->bucket == NULL || p->free == NULL || p->stale == NULL || p->state == NULL || p->bytes == NULL)
-        return bl_fail(err, BL_ENOMEM, "pages of texts");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for pages of texts");
     for (int i = 0; i < info->nstates; i++) {
         int at = instance->slot.entry->state[i];
         size_t each = bytes_of_page(&p->program->states[at]);
         if (!info->updated[i])
             continue;
         if (each == 0)
-            return bl_fail(err, BL_EGRAPH, "state \"%s\" has nothing in its pages", p->program->states[at].type.name);
+            return bl_fail(err, BL_EGRAPH, "state \"%s\" is empty; a state of pages must have at least one element",
+                           p->program->states[at].type.name);
         p->state[p->nstates] = at;
         p->bytes[p->nstates++] = each;
         p->page_bytes += each;
@@ -337,7 +338,7 @@ static bl_status pages_make_room(bl_text_pages *text, size_t count, bl_err *err)
         return BL_OK;
     page = bl_realloc(text->page, 2 * count * sizeof(bl_page *));
     if (page == NULL)
-        return bl_fail(err, BL_ENOMEM, "pages of a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for pages of a text");
     text->page = page;
     text->cap = 2 * count;
     return BL_OK;
@@ -433,7 +434,7 @@ static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
     copy = bl_calloc(1, p->page_bytes);
     if (copy == NULL) {
         bl_budget_give(memory, p->page_bytes);
-        return bl_fail(err, BL_ENOMEM, "pages of texts that wait on the host");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for pages of texts outside the device");
     }
     for (int i = 0; st == BL_OK && i < p->nstates; at += p->bytes[i++])
         st = bl_buffer_read(p->program->states[p->state[i]].buffer, (size_t)page->place * p->bytes[i], copy + at, p->bytes[i],
@@ -492,7 +493,7 @@ static bl_status fill_place(bl_pages *p, int64_t place, bl_err *err)
     if (!p->stale[place])
         return BL_OK;
     if (nan == NULL)
-        return bl_fail(err, BL_ENOMEM, "pages of texts");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for pages of texts");
     memset(nan, 0xff, p->page_bytes); /* all bits set is NaN for every float type */
     st = pages_write_place(p, place, nan, err);
     p->stale[place] = false;
@@ -677,7 +678,8 @@ static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *pag
 static bl_status add_page(bl_pages *p, bl_text_pages *text, bl_err *err)
 {
     bl_page *page = bl_calloc(1, sizeof *page);
-    bl_status st = page != NULL ? pages_make_room(text, text->count + 1, err) : bl_fail(err, BL_ENOMEM, "a page of a text");
+    bl_status st = page != NULL ? pages_make_room(text, text->count + 1, err)
+                                : bl_fail(err, BL_ENOMEM, "out of host memory for a page of a text");
     if (st == BL_OK) {
         page->place = NO_PLACE;
         st = give_page(p, text, page, err);

@@ -41,11 +41,10 @@ bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_
         if (!info->updated[i])
             continue;
         if (i >= info->nstates || state->type.type.ndim == 0 || (*count > 0 && state->type.type.dim[0].size != *count))
-            return bl_fail(
-                err, BL_EGRAPH,
-                "state \"%s\": every state that a text model with pages updates has as many pages as its first axis as the "
-                "others",
-                i < info->nstates ? state->type.name : "of random numbers");
+            return bl_fail(err, BL_EGRAPH,
+                           "state \"%s\": the first axis of each state that a text model with pages updates must be the number "
+                           "of pages, the same for all",
+                           i < info->nstates ? state->type.name : "of random numbers");
         *count = state->type.type.dim[0].size;
     }
     return *count > 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "a text model with an input \"slots\" must update states of pages");

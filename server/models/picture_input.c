@@ -26,8 +26,8 @@ static bl_status find_files(const bl_infer *in, const bl_model_tensor *tensor, c
     }
     if (input->datatype != BL_U8 || value->ndim != 1)
         return picture_input_refuse(in, tensor, BL_EINVAL,
-                                    batch ? "it takes encoded pictures, as BYTES [n], or one as UINT8 [bytes]"
-                                          : "it takes one encoded picture, as BYTES [1] or as UINT8 [bytes]");
+                                    batch ? "must be encoded pictures, as BYTES [n], or one encoded picture as UINT8 [bytes]"
+                                          : "must be one encoded picture, as BYTES [1] or as UINT8 [bytes]");
     file = bl_arena_alloc(in->rq->arena, sizeof *file);
     if (file == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
@@ -54,7 +54,7 @@ static bl_status read_scaled(const bl_infer *in, const bl_picture *picture, int 
     pixels = bl_request_alloc(in->rq, bytes, "the pixels of a picture");
     scratch = pixels != NULL ? bl_request_alloc(in->rq, floats * sizeof *scratch, "scaling a picture") : NULL;
     if (scratch == NULL)
-        return bl_fail(why, BL_ENOMEM, "its pixels");
+        return bl_fail(why, BL_ENOMEM, "out of host memory for its pixels");
     BL_TRY(bl_picture_read(picture, pixels, why));
     bl_picture_scale(pixels, picture->height, picture->width, out, height, width, scratch);
     return BL_OK;
@@ -73,7 +73,7 @@ static bl_status choose_size(const bl_infer *in, const bl_model_tensor *tensor, 
             BL_TRY(bl_infer_bind_var(in, tensor, tensor->var[d], value->dim[d]));
     }
     if (rank > 0 && value->dim[0] != (int64_t)count)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" has %zu pictures, and model \"%s\" takes %lld", tensor->name, count,
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" has %zu pictures; model \"%s\" takes %lld", tensor->name, count,
                        in->version->name, (long long)value->dim[0]);
     return bl_tensor_measure(tensor->name, BL_U8, value->ndim, value->dim, &in->rq->server->limits, &value->count, &value->bytes,
                              &in->rq->err);

@@ -8,7 +8,7 @@ static bl_status place_add(bl_worker *worker, bl_worker **out, int *count, bl_er
 {
     for (int i = 0; i < *count; i++)
         if (out[i] == worker)
-            return bl_fail(err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+            return bl_fail(err, BL_EINVAL, "instance_group: %s is given twice; a device runs one instance of a model",
                            worker != NULL ? worker->dev->info.id : "the best one");
     if (*count == BL_MOST_INSTANCES)
         return bl_fail(err, BL_ELIMIT, "instance_group: over %d instances", BL_MOST_INSTANCES);
@@ -44,7 +44,7 @@ static bl_status place_device(bl_server *server, const bl_config_instance *group
         return place_add(NULL, out, count, err);
     BL_TRY(bl_worker_find(server, group->device, &worker, err));
     if (!place_is_of(worker, group->kind))
-        return bl_fail(err, BL_EINVAL, "instance_group: %s is no device of the kind that is said", worker->dev->info.id);
+        return bl_fail(err, BL_EINVAL, "instance_group: %s is not a device of the kind in \"kind\"", worker->dev->info.id);
     return place_add(worker, out, count, err);
 }
 
@@ -53,13 +53,14 @@ static bl_status place_gpus(bl_server *server, const bl_config_instance *group, 
     for (int i = 0; i < group->ngpus; i++) {
         bl_worker *worker = place_find(server, BL_INSTANCE_GPU, group->gpus[i]);
         if (worker == NULL)
-            return bl_fail(err, BL_EINVAL, "instance_group: there is no GPU %lld", (long long)group->gpus[i]);
+            return bl_fail(err, BL_EINVAL, "instance_group: gpus has %lld, but the server has no such GPU",
+                           (long long)group->gpus[i]);
         BL_TRY(place_add(worker, out, count, err));
     }
     for (int64_t i = 0; group->ngpus == 0; i++) {
         bl_worker *worker = place_find(server, BL_INSTANCE_GPU, i);
         if (worker == NULL)
-            return i > 0 ? BL_OK : bl_fail(err, BL_EINVAL, "instance_group: KIND_GPU, and there is no GPU");
+            return i > 0 ? BL_OK : bl_fail(err, BL_EINVAL, "instance_group: kind is KIND_GPU, but the server has no GPU");
         BL_TRY(place_add(worker, out, count, err));
     }
     return BL_OK;
@@ -69,7 +70,7 @@ static bl_status place_cpu(bl_server *server, bl_worker **out, int *count, bl_er
 {
     bl_worker *worker = place_find(server, BL_INSTANCE_CPU, 0);
     if (worker == NULL)
-        return bl_fail(err, BL_EINVAL, "instance_group: KIND_CPU, and there is no device of that kind");
+        return bl_fail(err, BL_EINVAL, "instance_group: kind is KIND_CPU, but the server has no CPU device");
     return place_add(worker, out, count, err);
 }
 

@@ -57,7 +57,7 @@ static void poll_look_at(void *arg, const char *name)
     bl_arena_destroy(arena);
     if (op == NULL)
         return;
-    bl_log(BL_LOG_INFO, "model %s: %s", name, fresh ? "it is new" : "its files changed");
+    bl_log(BL_LOG_INFO, "model %s: %s", name, fresh ? "found in the folder of models" : "its files changed; loading it again");
     if (bl_models_order(models, op, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
 }
@@ -91,7 +91,7 @@ static void unload_missing(bl_models *models)
         bool gone = arena != NULL && bl_source_look(models, arena, names[i], &source, &err) == BL_OK && !source.found;
         bl_arena_destroy(arena);
         if (gone && bl_models_withdraw(models, names[i], &err) == BL_OK)
-            bl_log(BL_LOG_INFO, "model %s: its folder is gone", names[i]);
+            bl_log(BL_LOG_INFO, "model %s: its folder was removed; unloading it", names[i]);
     }
     free(names);
 }

@@ -50,8 +50,10 @@ static bl_status promote_versions_decode(bl_request *rq, promotion *p)
         st = bl_json_string(&at, &p->entry, &rq->err);
     bl_json_fini(&doc);
     if (st == BL_OK && !bl_model_name_ok(p->model))
-        st = bl_fail(&rq->err, BL_EGRAPH, "model: \"%.160s\" is no name of a model: letters, digits and _ . -, at most 128",
-                     p->model);
+        st = bl_fail(
+            &rq->err, BL_EGRAPH,
+            "model: \"%.160s\" is not a valid name of a model: a name has at most 128 characters, letters, digits and _ . -",
+            p->model);
     return st;
 }
 
@@ -61,7 +63,7 @@ static bl_status freeze(bl_program *from, bl_program **out, bl_err *err)
     bl_program *program = bl_program_create(from->server, from->owner);
     *out = program;
     if (program == NULL)
-        return bl_fail(err, BL_ENOMEM, "a version of a model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a version of a model");
     bl_program_retain(from);
     program->from = from;
     snprintf(program->name, sizeof program->name, "%s", from->name);
@@ -148,7 +150,7 @@ static bl_status make_version(bl_request *rq)
     promotion *p = rq->data;
     p->made = bl_model_version_create(rq->server->models, rq->owner, p->model, (uint64_t)p->version);
     if (p->made == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a version of a model");
     p->made->origin.purges = rq->purges;
     BL_TRY(bl_models_admit(rq->server->models, rq->owner, p->model, &rq->err));
     p->steps = atomic_load(&p->frozen->steps);

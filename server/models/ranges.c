@@ -26,7 +26,7 @@ bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *m
     }
     if (version->onnx.nranges > 0)
         bl_log(BL_LOG_INFO, "model %s: sizes of dimensions: %s (\"dims\" in config.json changes them)%s", version->name,
-               bl_text_get(&list), model->attempts > 1 ? "; it does not import over the usual ranges" : "");
+               bl_text_get(&list), model->attempts > 1 ? "; the model cannot be imported with the default ranges" : "");
     bl_text_fini(&list);
     return bl_arena_status(version->arena, err);
 }
@@ -79,7 +79,7 @@ bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why)
     var->hi /= at == 0 ? 4 : 2;
     if (var->hi < var->lo || !bl_wire_var_round(var))
         var->hi = var->lo;
-    bl_log(BL_LOG_INFO, "model %s: \"%s\" up to %lld is too much for the device, %lld is tried: %s", version->name, var->name,
-           (long long)too_much, (long long)var->hi, why->text);
+    bl_log(BL_LOG_INFO, "model %s: a dimension \"%s\" up to %lld needs too much memory on the device; trying %lld: %s",
+           version->name, var->name, (long long)too_much, (long long)var->hi, why->text);
     return true;
 }

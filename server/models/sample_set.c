@@ -17,7 +17,7 @@ bl_status bl_sample_set_init(bl_sample_set *set, size_t cap, bl_err *err)
     set->id = bl_calloc(cap, sizeof *set->id);
     if (set->logit != NULL && set->chance != NULL && set->id != NULL)
         return BL_OK;
-    return bl_fail(err, BL_ENOMEM, "the candidates of a sampler");
+    return bl_fail(err, BL_ENOMEM, "out of host memory for the candidates of a sampler");
 }
 
 void bl_sample_set_fini(bl_sample_set *set)
@@ -168,7 +168,7 @@ static bl_status sort_all(bl_sample_set *set, bl_err *err)
     if (set->spare == NULL)
         set->spare = bl_calloc(set->cap, sizeof *set->spare);
     if (set->keys == NULL || set->spare == NULL)
-        return bl_fail(err, BL_ENOMEM, "the candidates of a sampler");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the candidates of a sampler");
     bl_sort_positions(set->logit, set->count, true, set->keys, set->spare);
     return BL_OK;
 }
@@ -184,7 +184,7 @@ bl_status bl_sample_set_take_top(bl_sample_set *set, size_t k, bl_err *err)
         BL_TRY(sort_all(set, err));
         at = bl_calloc(k, sizeof *at);
         if (at == NULL)
-            return bl_fail(err, BL_ENOMEM, "the candidates of a sampler");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for the candidates of a sampler");
         for (size_t i = 0; i < k; i++)
             at[i] = (uint32_t)set->keys[i];
         bl_sample_set_pick(set, at, k);

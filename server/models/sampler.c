@@ -113,7 +113,7 @@ bl_status bl_sampler_create(const bl_sampling *sampling, size_t count, bl_sample
     bl_sampler *s = bl_calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL)
-        return bl_fail(err, BL_ENOMEM, "a sampler");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a sampler");
     s->sampling = sampling;
     s->note = bl_calloc(count, sizeof *s->note);
     bl_twister_seed(&s->draws, (uint32_t)sampling->seed);
@@ -121,7 +121,7 @@ bl_status bl_sampler_create(const bl_sampling *sampling, size_t count, bl_sample
     s->surprise = 2 * sampling->mirostat_tau;
     if (bl_sample_set_init(&s->set, count, err) != BL_OK || s->note == NULL) {
         bl_sampler_destroy(s);
-        return bl_fail(err, BL_ENOMEM, "a sampler");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a sampler");
     }
     *out = s;
     return BL_OK;

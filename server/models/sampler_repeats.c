@@ -151,7 +151,7 @@ bl_status bl_sampler_dry(bl_sampler *s, const int32_t *tokens, size_t ntokens, b
         return BL_OK;
     length = bl_calloc(n, sizeof *length);
     if (length == NULL)
-        return bl_fail(err, BL_ENOMEM, "the repetitions of a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the repetitions of a text");
     measure_repeats(last, n, length);
     for (size_t k = 1; k < n; k++) {
         size_t len = length[k] < most ? length[k] : most;

@@ -109,7 +109,7 @@ bl_status bl_sampler_typical_p(bl_sampler *s, bl_err *err)
     keys = bl_calloc(set->count, sizeof *keys);
     spare = bl_calloc(set->count, sizeof *spare);
     if (away == NULL || at == NULL || keys == NULL || spare == NULL) {
-        st = bl_fail(err, BL_ENOMEM, "the candidates of a sampler");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory for the candidates of a sampler");
         goto out;
     }
     for (size_t i = 0; i < set->count; i++)

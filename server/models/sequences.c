@@ -117,7 +117,7 @@ static bl_status sequences_leave(bl_evictable *evictable, size_t *bytes, bl_err 
     *bytes = 0;
     s->away = bl_calloc((size_t)s->nstates + 1, sizeof *s->away);
     if (s->away == NULL)
-        return bl_fail(err, BL_ENOMEM, "what a sequence remembers");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the state of a sequence");
     for (int i = 0; st == BL_OK && i < s->nstates; i++)
         if (s->states[i] != NULL) {
             st = bl_evictable_copy(s->worker, s->states[i], s->bytes[i], &s->away[i], err);
@@ -201,7 +201,9 @@ static bl_status lend(bl_sequence *s, bool start, bl_err *err)
     BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first, so that later evictions do not move it */
     BL_TRY(sequences_wake(s, start, err));
     if (s->begun && sequences_is_lost(s))
-        return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
+        return bl_fail(err, BL_ECONFLICT,
+                       "the state of the sequence was lost when a step on %s failed before its end; start the sequence again "
+                       "with sequence_start",
                        s->worker->dev->info.id);
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *first = state_at(s->instance, i)->buffer;
@@ -223,7 +225,7 @@ static bl_status sequences_create(bl_infer *in, const char *key, size_t bytes, b
     bl_sequence *s = bl_calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL)
-        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+        return bl_fail(&in->rq->err, BL_ENOMEM, "out of host memory for a sequence");
     atomic_init(&s->refs, 1);
     s->version = version;
     s->instance = instance;
@@ -239,7 +241,7 @@ static bl_status sequences_create(bl_infer *in, const char *key, size_t bytes, b
     if (s->states == NULL || s->lent == NULL || s->bytes == NULL ||
         bl_registry_charge(version->models->server->registry, in->rq->owner, bytes, true, &in->rq->err) != BL_OK) {
         sequences_destroy(s);
-        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+        return bl_fail(&in->rq->err, BL_ENOMEM, "out of host memory for a sequence");
     }
     s->owner = in->rq->owner;
     s->charged = bytes;
@@ -298,10 +300,11 @@ static bl_status sequences_find(bl_infer *in, const char *key, bl_sequence **out
     if (s != NULL)
         return BL_OK;
     if (!in->wire.sequence_start)
-        return fails(in, "the first request of a sequence has the parameter sequence_start");
+        return fails(in, "the sequence is not known; the first request of a sequence must have the parameter sequence_start");
     if (bl_namemap_count(table) >= MOST_SEQUENCES)
-        return bl_fail(&in->rq->err, BL_EBUSY, "model \"%s\" has %d sequences, which is the most", in->version->name,
-                       MOST_SEQUENCES);
+        return bl_fail(&in->rq->err, BL_EBUSY,
+                       "model \"%s\" has %d sequences, the limit; end a sequence with sequence_end, or wait until one expires",
+                       in->version->name, MOST_SEQUENCES);
     BL_TRY(sequences_create(in, key, 0, &s));
     st = bl_namemap_put(table, key, s, &in->rq->err);
     if (st != BL_OK) {
@@ -319,7 +322,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
     char key[KEY_SIZE];
     bl_status st = BL_OK;
     if (!in->wire.sequenced)
-        return fails(in, "it remembers state: a request has the parameter sequence_id");
+        return fails(in, "the model has state, so a request must have the parameter sequence_id");
     snprintf(key, sizeof key, "%u %s", in->rq->owner, in->wire.sequence);
     pthread_mutex_lock(&version->sequences.lock);
     st = sequences_find(in, key, out);

@@ -203,7 +203,7 @@ static bl_status look_in(int dir, const char *model, bl_arena *arena, bl_source 
     int cap = 0;
     if (list == NULL) {
         close(dir);
-        return bl_fail(err, BL_ENOMEM, "listing the folder of a model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for listing the folder of a model");
     }
     st = source_read_config(dirfd(list), "config.json", arena, out, err);
     if (st == BL_OK)
@@ -304,7 +304,7 @@ bl_status bl_source_read_open(bl_request *rq, int fd, const char *file, bl_span 
     size_t done = 0;
     bl_status status = BL_OK;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        status = bl_fail(&rq->err, BL_EINVAL, "%s is no file", file);
+        status = bl_fail(&rq->err, BL_EINVAL, "%s is not a regular file", file);
     else
         data = bl_request_alloc(rq, (size_t)st.st_size, file);
     while (data != NULL && status == BL_OK && done < (size_t)st.st_size) {
@@ -345,10 +345,10 @@ bl_status bl_source_read_lines(bl_models *models, const char *model, const char 
     FILE *from = NULL;
     *count = 0;
     if (!bl_model_name_ok(file)) /* the name must not be a path */
-        return bl_fail(err, BL_EINVAL, "\"%.100s\" is no name of a file", file);
+        return bl_fail(err, BL_EINVAL, "\"%.100s\" is not a valid name of a file", file);
     from = path != NULL ? fopen(path, "re") : NULL;
     if (from == NULL)
-        return bl_fail(err, BL_ENOTFOUND, "the file \"%s\" is not beside config.json", file);
+        return bl_fail(err, BL_ENOTFOUND, "the file \"%s\" is missing beside config.json", file);
     out = bl_arena_array(arena, MOST_LINES, sizeof *out);
     while (out != NULL && *count < MOST_LINES && getline(&text, &cap, from) >= 0) {
         text[strcspn(text, "\r\n")] = '\0';

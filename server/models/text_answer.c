@@ -23,7 +23,7 @@ bl_status bl_text_answer_reserve(bl_text_answer *answer, size_t count, bl_err *e
     top = bl_realloc(answer->top, (cap * each + 1) * sizeof *answer->top);
     answer->top = top != NULL ? top : answer->top;
     if (tokens == NULL || top == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     answer->cap = cap;
     return BL_OK;
 }

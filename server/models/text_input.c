@@ -57,8 +57,8 @@ static bl_status text_input_find(const bl_model_version *version, const char *sa
             *out = i;
     if (*out >= 0 || said == NULL)
         return BL_OK;
-    return bl_fail(err, BL_EGRAPH, "the configuration's parameters name an input \"%.100s\", which the program does not have",
-                   said);
+    return bl_fail(err, BL_EGRAPH,
+                   "the parameters of the configuration name the input \"%.100s\", which the program does not have", said);
 }
 
 static bool takes_integers(const bl_model_tensor *tensor)
@@ -82,8 +82,8 @@ static bl_status check_beside(const bl_model_version *version, int at, bl_err *e
         return BL_OK;
     if (is_alike(tensor, tokens) && (takes_integers(tensor) || tensor->datatype == (int)BL_F32))
         return BL_OK;
-    return bl_fail(err, BL_EGRAPH, "\"%s\" goes with \"%s\": it has the same shape, and is of int32, int64 or float32",
-                   tensor->name, tokens->name);
+    return bl_fail(err, BL_EGRAPH, "\"%s\" must have the shape of \"%s\" and be int32, int64 or float32", tensor->name,
+                   tokens->name);
 }
 
 static bl_status text_input_describe_tokens(const bl_model_version *version, bl_text_input *words, bl_err *err)
@@ -94,7 +94,7 @@ static bl_status text_input_describe_tokens(const bl_model_version *version, bl_
     if (!takes_integers(tokens) || tokens->ndim < 1 || tokens->ndim > 2 ||
         (tokens->ndim == 2 && tokens->var[0] == var && var >= 0))
         return bl_fail(err, BL_EGRAPH,
-                       "\"%s\" takes the tokens of texts: it is of int32 or int64, and [tokens] or [texts, tokens]",
+                       "\"%s\" takes the tokens of texts, so it must be int32 or int64 of the shape [tokens] or [texts, tokens]",
                        tokens->name);
     words->step = var >= 0 ? bl_wire_var_step(&graph->vars[var]) : 1;
     words->least = var >= 0 ? graph->vars[var].lo : tokens->dim[tokens->ndim - 1];
@@ -115,7 +115,8 @@ static bl_status text_input_show(bl_model_version *version, bl_err *err)
     for (int i = 0; i < version->batcher.ninputs; i++) {
         bl_model_tensor *to = &shown[version->nshown];
         if (strcmp(version->inputs[i].name, version->config.words.text) == 0)
-            return bl_fail(err, BL_EGRAPH, "parameters.text: the program has an input \"%.100s\" of its own",
+            return bl_fail(err, BL_EGRAPH,
+                           "parameters.text is \"%.100s\", which is also an input of the program; choose another name",
                            version->config.words.text);
         if (i == words->mask || i == words->types)
             continue;
@@ -187,7 +188,7 @@ static bl_status add_row(const bl_infer *in, encoded *e, const bl_tokens *row, s
     if (need > e->all.cap) {
         int32_t *grown = bl_realloc(e->all.id, (need * 2 + 64) * sizeof *grown);
         if (grown == NULL)
-            return bl_fail(&in->rq->err, BL_ENOMEM, "the tokens of a text");
+            return bl_fail(&in->rq->err, BL_ENOMEM, "out of host memory for the tokens of a text");
         e->all.id = grown;
         e->all.cap = need * 2 + 64;
     }
@@ -288,13 +289,13 @@ static bl_status check_texts(const bl_infer *in, const bl_infer_input *texts)
     const bl_tensor_value *value = &texts->value;
     int64_t most = bl_text_input_most(version);
     if (texts->datatype != BL_INFER_BYTES)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of BYTES, and not of %s", texts->name,
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the datatype BYTES, not %s", texts->name,
                        version->name, bl_infer_datatype(texts->datatype));
     if (value->ndim > 2 || (value->ndim == 2 && value->dim[1] != 1))
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is texts: its shape is [N] or [N, 1]", texts->name,
-                       version->name);
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is texts, so its shape must be [N] or [N, 1]",
+                       texts->name, version->name);
     if (value->count < 1 || value->count > (uint64_t)most)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" has %zu texts, and model \"%s\" takes 1 to %lld", texts->name,
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" has %zu texts; model \"%s\" takes 1 to %lld", texts->name,
                        value->count, version->name, (long long)most);
     return BL_OK;
 }
@@ -328,12 +329,12 @@ static bl_status find_texts(const bl_infer *in, int *out)
         const char *name = in->wire.inputs[i].name;
         for (int k = 0; k < 3; k++)
             if (hidden[k] >= 0 && strcmp(version->inputs[hidden[k]].name, name) == 0)
-                return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" makes its input \"%s\" of \"%s\"", version->name, name,
-                               version->config.words.text);
+                return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" computes its input \"%s\" from \"%s\"; leave the input out",
+                               version->name, name, version->config.words.text);
         if (strcmp(name, version->config.words.text) != 0)
             continue;
         if (*out >= 0)
-            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", name);
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" is given twice", name);
         *out = i;
     }
     return *out >= 0 ? BL_OK

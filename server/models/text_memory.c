@@ -20,7 +20,7 @@ bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, in
     bl_text_memory *m = bl_calloc(1, sizeof *m + (size_t)text->npasts * sizeof m->parts[0]);
     *out = m;
     if (m == NULL)
-        return bl_fail(err, BL_ENOMEM, "what a text remembers");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the state of a text");
     atomic_init(&m->refs, 1);
     m->worker = worker;
     m->rows = rows;
@@ -32,7 +32,7 @@ bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, in
         return BL_OK;
     bl_text_memory_release(m);
     *out = NULL;
-    return bl_fail(err, BL_ENOMEM, "what a text remembers");
+    return bl_fail(err, BL_ENOMEM, "out of host memory for the state of a text");
 }
 
 static size_t text_memory_part_bytes(const bl_text_memory *m, int i)

@@ -90,9 +90,8 @@ static bl_status text_model_describe_tokens(const bl_model_version *version, con
     text->rows = version->batcher.max_rows > 1 && !version->sequential ? version->batcher.var : -1;
     return good ? BL_OK
                 : bl_fail(err, BL_EGRAPH,
-                          "a text model takes tokens of int32 or int64, one or as many as a named dimension from 1 on says, and "
-                          "not as "
-                          "\"%s\" does",
+                          "the input \"%s\" of a text model must be int32 or int64 and have one token, or as many tokens as a "
+                          "named dimension that starts at 1",
                           tensor->name);
 }
 
@@ -168,11 +167,10 @@ static bl_status describe_past(const bl_model_version *version, const bl_text_mo
     *out = (bl_text_past){.input = input, .output = output};
     if (measure_past(version, text, out))
         return BL_OK;
-    return bl_fail(
-        err, BL_EGRAPH,
-        "what a text remembers has the dtype and the sizes of what it is made of, but for the first dimension, of texts "
-        "that share a run, and one with a place for each token: \"%s\" and \"%s\" are not so",
-        version->inputs[input].name, version->outputs[output].name);
+    return bl_fail(err, BL_EGRAPH,
+                   "\"%s\" and \"%s\" must have the same dtype and sizes; only the first dimension (the texts of a batch) and "
+                   "one dimension with a place for each token may differ",
+                   version->inputs[input].name, version->outputs[output].name);
 }
 
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
@@ -183,7 +181,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
     text->slots = pages ? text_model_find(version->inputs, version->batcher.ninputs, "slots") : -1;
     text->table = pages ? text_model_find(version->inputs, version->batcher.ninputs, "table") : -1;
     if (text->tokens < 0)
-        return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
+        return bl_fail(err, BL_EGRAPH, "the input \"%.100s\" for the tokens of a text model is missing (parameters.tokens)",
                        tokens_of(version));
     BL_TRY(text_model_describe_tokens(version, &version->inputs[text->tokens], text, err));
     text->pasts = bl_arena_array(version->arena, (size_t)version->batcher.ninputs + 1, sizeof *text->pasts);
@@ -195,11 +193,10 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
         if (i == text->tokens || (i == text->position && is_position(version, tensor)) || i == text->slots || i == text->table)
             continue;
         if (present < 0)
-            return bl_fail(
-                err, BL_EGRAPH,
-                "a text model takes its tokens, the position of the first, an integer (parameters.position), and what it "
-                "remembers, \"past.X\", of which it gives \"present.X\": nothing is known to give the input \"%s\"",
-                tensor->name);
+            return bl_fail(err, BL_EGRAPH,
+                           "the server cannot fill the input \"%s\" of a text model; a text model may have an input of tokens, a "
+                           "position (parameters.position, an integer), and inputs \"past.X\", each with an output \"present.X\"",
+                           tensor->name);
         BL_TRY(describe_past(version, text, i, present, &text->pasts[text->npasts], err));
         text->past_bytes += text->pasts[text->npasts].bytes;
         text->grows = (text->grows || text->npasts == 0) && text->pasts[text->npasts].places > 0;
@@ -208,7 +205,8 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
     text->remembers = version->sequential || pages || text->npasts > 0;
     return text->position >= 0 || version->config.generation.position == NULL
                ? BL_OK
-               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", text_model_position_of(version));
+               : bl_fail(err, BL_EGRAPH, "the input \"%.100s\" is missing (parameters.position)",
+                         text_model_position_of(version));
 }
 
 /* The only output that is not a past; -1: there are several. */
@@ -247,7 +245,7 @@ static bl_status text_model_describe_output(const bl_model_version *version, bl_
     if (text->output < 0 && config->generation.logits == NULL)
         text->output = find_only(version, text);
     if (text->output < 0)
-        return bl_fail(err, BL_EGRAPH, "a text model has an output for its logits: there is no \"%.100s\" (parameters.logits)",
+        return bl_fail(err, BL_EGRAPH, "the output \"%.100s\" for the logits of a text model is missing (parameters.logits)",
                        name);
     tensor = &version->outputs[text->output];
     text->chooses = is_integer(tensor);
@@ -255,8 +253,8 @@ static bl_status text_model_describe_output(const bl_model_version *version, bl_
     if (text->chooses || (bl_dtype_is_float(tensor->dtype) && tensor->ndim > 0 && tensor->dim[tensor->ndim - 1] > 0))
         return BL_OK;
     return bl_fail(err, BL_EGRAPH,
-                   "the output \"%s\" of a text model is neither logits, floats whose last dimension is the "
-                   "vocabulary, nor the next token, an integer",
+                   "the output \"%s\" of a text model must be logits (floats whose last dimension is the vocabulary) or the next "
+                   "token (an integer)",
                    tensor->name);
 }
 
@@ -267,10 +265,11 @@ static bl_status describe_pages(bl_model_version *version, bl_text_model *text, 
     if (text->table < 0 || text->position < 0 || text->npasts > 0)
         return bl_fail(
             err, BL_EGRAPH,
-            "a text model with an input \"slots\" keeps keys and values in pages: it has inputs \"table\" and \"position\" "
+            "a text model with an input \"slots\" keeps keys and values in pages; it must have inputs \"table\" and \"position\" "
             "and no \"past.X\"");
     if (version->config.nwarmups > 0)
-        return bl_fail(err, BL_EGRAPH, "model_warmup: a text model with pages cannot be asked for tensors");
+        return bl_fail(err, BL_EGRAPH,
+                       "model_warmup: a text model with pages takes no tensors, so it cannot be warmed up by them");
     BL_TRY(bl_pages_describe(version, &text->pool, err));
     text->pages = version->inputs[text->table].var[1];
     for (int i = 0; i < version->ninstances; i++)
@@ -286,28 +285,26 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
         int64_t most = version->instances[0].slot.graph->vars[text->pages].hi * BL_PAGE_TOKENS;
         most = most < text->pool * BL_PAGE_TOKENS ? most : text->pool * BL_PAGE_TOKENS;
         if (text->context > most)
-            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and a table has pages for %lld tokens",
+            return bl_fail(err, BL_EGRAPH,
+                           "parameters.context is %lld; it must be at most %lld, the tokens of the pages of a table",
                            (long long)text->context, (long long)most);
         text->context = text->context > 0 ? text->context : most;
     }
     if (!text->remembers && text->var < 0)
         return bl_fail(err, BL_EGRAPH,
-                       "a text model that remembers nothing is given all tokens each time: its tokens need a named "
-                       "dimension");
+                       "a text model without state takes all tokens in each step, so its tokens need a named dimension");
     if (!text->remembers && (text->context == 0 || text->context > text->chunk))
         text->context = text->chunk;
     for (int i = 0; i < text->npasts; i++) {
         int64_t places = text->pasts[i].places;
         if (places > 0 && text->context > places)
-            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and \"%s\" has %lld places", (long long)text->context,
-                           version->inputs[text->pasts[i].input].name, (long long)places);
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %1$lld; it must be at most %3$lld, the places of \"%2$s\"",
+                           (long long)text->context, version->inputs[text->pasts[i].input].name, (long long)places);
         if (places > 0 && (text->context == 0 || (version->config.generation.context == 0 && places < text->context)))
             text->context = places;
     }
     if (text->context == 0)
-        return bl_fail(err, BL_EGRAPH,
-                       "how many tokens a text model remembers is what parameters.context says, and it is "
-                       "missing");
+        return bl_fail(err, BL_EGRAPH, "parameters.context, the number of tokens that the text model remembers, is missing");
     return BL_OK;
 }
 

@@ -46,7 +46,7 @@ static bl_status take_float(reading *r, const bl_json *at, double lo, double hi,
     *to = (float)number.value;
     if (number.value >= lo && number.value <= hi)
         return BL_OK;
-    return bl_json_fail(at, r->err, BL_EINVAL, "it is a number from %g to %g", lo, hi);
+    return bl_json_fail(at, r->err, BL_EINVAL, "must be a number from %g to %g", lo, hi);
 }
 
 static bl_status take_int(reading *r, const bl_json *at, int64_t lo, int64_t hi, int *to)
@@ -155,7 +155,7 @@ static bl_status add_stop(reading *r, const bl_json *at)
     if (len == 0 && r->api == BL_TEXT_API_V1)
         return BL_OK;
     if (o->nstops == BL_TEXT_STOPS || len > MOST_STOP_BYTES || len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "up to %d texts of 1 to %d bytes end one", BL_TEXT_STOPS, MOST_STOP_BYTES);
+        return bl_json_fail(at, r->err, BL_EINVAL, "must be at most %d texts of 1 to %d bytes", BL_TEXT_STOPS, MOST_STOP_BYTES);
     o->stops[o->nstops++] = (bl_span){bl_arena_strdup(r->arena, text), len};
     return bl_arena_status(r->arena, r->err);
 }
@@ -184,7 +184,8 @@ static bl_status take_samplers(reading *r, const bl_json *at)
         for (size_t i = 0; i < at->text.len && sampling->nsteps < BL_SAMPLER_STEPS; i++) {
             const char *found = strchr(letters, at->text.data[i]);
             if (found == NULL || *found == '\0')
-                return bl_json_fail(at, r->err, BL_EINVAL, "\"%c\" is the letter of no sampler", at->text.data[i]);
+                return bl_json_fail(at, r->err, BL_EINVAL, "\"%c\" is not the letter of a sampler; the letters are edskypmxt",
+                                    at->text.data[i]);
             sampling->steps[sampling->nsteps++] = (unsigned char)(found - letters);
         }
         return BL_OK;
@@ -196,7 +197,7 @@ static bl_status take_samplers(reading *r, const bl_json *at)
         BL_TRY(bl_json_string(&one, &name, r->err));
         step = bl_sampler_step_find((bl_span){name, strlen(name)});
         if (step < 0)
-            return bl_json_fail(&one, r->err, BL_EINVAL, "\"%.40s\" is the name of no sampler", name);
+            return bl_json_fail(&one, r->err, BL_EINVAL, "\"%.40s\" is not the name of a sampler", name);
         if (sampling->nsteps == BL_SAMPLER_STEPS)
             return bl_json_fail(at, r->err, BL_EINVAL, "a chain has at most %d samplers", BL_SAMPLER_STEPS);
         sampling->steps[sampling->nsteps++] = (unsigned char)step;
@@ -535,7 +536,7 @@ static bl_status check_unknown(reading *r, const bl_json *object, const char *ke
 {
     bl_near near;
     if (r->api == BL_TEXT_API_V2)
-        return bl_json_fail(object, r->err, BL_EINVAL, "a text model has no parameter \"%.100s\"", key);
+        return bl_json_fail(object, r->err, BL_EINVAL, "unknown parameter \"%.100s\" of a text model", key);
     bl_near_init(&near, (bl_span){key, strlen(key)});
     for (size_t i = 0; i < MEMBERS; i++)
         if ((members[i].apis & V1) != 0)
@@ -544,7 +545,7 @@ static bl_status check_unknown(reading *r, const bl_json *object, const char *ke
         bl_near_offer(&near, (bl_span){refused[i], strlen(refused[i])});
     if (near.best.data == NULL || near.distance > 2 || *bl_near_hint(&near) == '\0')
         return BL_OK;
-    return bl_json_fail(object, r->err, BL_EINVAL, "there is no member \"%.100s\"%s", key, bl_near_hint(&near));
+    return bl_json_fail(object, r->err, BL_EINVAL, "unknown member \"%.100s\"%s", key, bl_near_hint(&near));
 }
 
 /* Read members beside the prompt, or in "parameters"; clients of /v2 use both. */
@@ -569,7 +570,7 @@ static bl_status read_members(reading *r, const bl_json *object, bool top, unsig
         if (i == MEMBERS || members[i].take == NULL || (r->api == BL_TEXT_API_V1 && one.kind == BL_JSON_NULL))
             continue;
         if (seen[i]++ > 0)
-            return bl_json_fail(object, r->err, BL_EINVAL, "\"%s\" stands there twice", one.key);
+            return bl_json_fail(object, r->err, BL_EINVAL, "\"%s\" is given twice", one.key);
         BL_TRY(members[i].take(r, &one));
     }
     return BL_OK;

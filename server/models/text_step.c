@@ -129,7 +129,8 @@ static bl_status check_device(const bl_generation *g, bl_err *err)
 {
     if (g->state.device_generation == atomic_load(&g->state.worker->dev->generation))
         return BL_OK;
-    return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->state.worker->dev->info.id);
+    return bl_fail(err, BL_EBUSY, "the device %s was reopened while the text was written; send the request again",
+                   g->state.worker->dev->info.id);
 }
 
 /* Take the pages of the prompt that are in the prefix cache. */
@@ -235,7 +236,7 @@ bl_status bl_text_args_init(bl_text_args *args, const bl_model_version *version,
     args->outputs = bl_calloc((size_t)version->noutputs + 1, sizeof(bl_buffer *));
     args->states = bl_calloc((size_t)bl_plan_get_info(instance->slot.plan)->nstates + 1, sizeof(bl_buffer *));
     if (args->vars == NULL || args->inputs == NULL || args->buffers == NULL || args->outputs == NULL || args->states == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     for (int i = 0; i < version->batcher.nvars; i++)
         args->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
     if (text->var >= 0)
@@ -296,7 +297,7 @@ static bl_status text_step_fill_input(const step *s, int i, size_t width, bl_err
     BL_TRY(bl_device_tensor_create(lead->state.worker, tensor->dtype, tensor->ndim, dim, held, err));
     to = bl_device_tensor_host(*held);
     if (to == NULL)
-        return bl_fail(err, BL_ENOMEM, "tokens");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for tokens");
     text_step_write_rows(s, i, width, to);
     BL_TRY(bl_device_tensor_flush(*held, err));
     lead->args.buffers[i] = (*held)->buffer;
@@ -474,7 +475,7 @@ static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_
     all /= (size_t)s->rows;
     *count = g->text->chooses ? 1 : (size_t)dim[tensor->ndim - 1];
     if (all < (back + 1) * *count)
-        return bl_fail(err, BL_EGRAPH, "model \"%s\" gave nothing", g->version->name);
+        return bl_fail(err, BL_EGRAPH, "model \"%s\" returned no output", g->version->name);
     from = ((size_t)g->batch.row + 1) * all - (back + 1) * *count;
     BL_TRY(bl_buffer_read(lead->args.outputs[g->text->output], from * each, g->bytes, *count * each, err));
     if (g->text->chooses) {

@@ -68,7 +68,7 @@ static bl_status tracing_read_count(const bl_json *at, int64_t lo, int64_t *out,
     BL_TRY(bl_json_string(at, &text, err));
     *out = strtoll(text, &end, 10);
     if (*text == '\0' || strlen(text) > 18 || *end != '\0' || *out < lo)
-        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is no number from %lld on", text, (long long)lo);
+        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is not a number of at least %lld", text, (long long)lo);
     return BL_OK;
 }
 
@@ -81,9 +81,9 @@ static bl_status tracing_read_level(const bl_json *at, bl_model_tracing *out, bl
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_expect(&one, BL_JSON_STRING, err));
         if (bl_span_is(one.text, "TENSORS"))
-            return bl_json_fail(&one, err, BL_EUNSUPPORTED, "traces have times, and no tensors");
+            return bl_json_fail(&one, err, BL_EUNSUPPORTED, "traces record times, not tensors");
         if (!bl_span_is(one.text, "TIMESTAMPS") && !bl_span_is(one.text, "OFF"))
-            return bl_json_fail(&one, err, BL_EINVAL, "a level is OFF or TIMESTAMPS");
+            return bl_json_fail(&one, err, BL_EINVAL, "a level must be OFF or TIMESTAMPS");
         if (bl_span_is(one.text, "TIMESTAMPS"))
             out->level = BL_TRACING_ON;
     }
@@ -104,7 +104,8 @@ static bl_status read_tracing(bl_request *rq, const bl_json *root, bl_model_trac
         if (at.kind != BL_JSON_NULL)
             BL_TRY(tracing_read_level(&at, out, err));
         if (out->level == BL_TRACING_ON && rq->server->exporter == NULL)
-            return bl_json_fail(&at, err, BL_EINVAL, "there is no collector that traces could go to: --otlp names one");
+            return bl_json_fail(&at, err, BL_EINVAL,
+                                "the server sends no traces; start the server with --otlp and the address of a collector");
     }
     if (bl_json_find(root, "trace_rate", &at)) {
         if (at.kind != BL_JSON_NULL)
@@ -117,9 +118,9 @@ static bl_status read_tracing(bl_request *rq, const bl_json *root, bl_model_trac
             BL_TRY(tracing_read_count(&at, -1, &out->count, err));
     }
     if (bl_json_find(root, "log_frequency", &at) && at.kind != BL_JSON_NULL && !bl_span_is(at.text, "0"))
-        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "traces are sent as they come: the frequency is 0");
+        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "traces are sent at once, so the frequency must be 0");
     if (bl_json_find(root, "trace_file", &at) && at.kind != BL_JSON_NULL && at.text.len > 0)
-        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "traces go to a collector, and to no file");
+        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "traces go to a collector, not to a file");
     if (bl_json_find(root, "trace_mode", &at) && at.kind != BL_JSON_NULL && !bl_span_is(at.text, "opentelemetry"))
         return bl_json_fail(&at, err, BL_EUNSUPPORTED, "the only mode is opentelemetry");
     return BL_OK;
@@ -214,11 +215,11 @@ static bl_status read_log(const bl_json *root, bl_log_level *level, bl_err *err)
     if (bl_json_find(root, "log_verbose_level", &at))
         BL_TRY(bl_json_int(&at, 0, 100, &verbose, err));
     if (bl_json_find(root, "log_file", &at) && at.text.len > 0)
-        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "the log is standard error, and no file");
+        return bl_json_fail(&at, err, BL_EUNSUPPORTED, "the log goes to standard error, not to a file");
     if (bl_json_find(root, "log_format", &at) && !bl_span_is(at.text, "ISO8601"))
         return bl_json_fail(&at, err, BL_EUNSUPPORTED, "the only format is ISO8601");
     if (!error || (info && !warning) || (verbose > 0 && !info))
-        return bl_json_fail(root, err, BL_EUNSUPPORTED, "errors are always told, and each level has those above it");
+        return bl_json_fail(root, err, BL_EUNSUPPORTED, "errors are always logged, and a level includes the levels above it");
     *level = verbose > 0 ? BL_LOG_DEBUG : info ? BL_LOG_INFO : warning ? BL_LOG_WARN : BL_LOG_ERROR;
     return BL_OK;
 }

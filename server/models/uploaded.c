@@ -158,7 +158,8 @@ bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out
 {
     bl_sent *sent = uploaded_create(server, op->owner);
     parts p = {.op = op};
-    bl_status st = sent != NULL ? uploaded_make_head(&p, err) : bl_fail(err, BL_ENOMEM, "the files of a model");
+    bl_status st =
+        sent != NULL ? uploaded_make_head(&p, err) : bl_fail(err, BL_ENOMEM, "out of host memory for the files of a model");
     *out = NULL;
     if (st == BL_OK) {
         sent->bytes = p.head.len;
@@ -182,7 +183,7 @@ bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl
     bl_err none = {0};
     int fd = -1;
     if (sent == NULL)
-        return bl_fail(err, BL_ENOMEM, "the files of a model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the files of a model");
     snprintf(sent->file, sizeof sent->file, "%s", file);
     atomic_store(&sent->stands, NAMED);
     if (bl_stored_open(server, BL_STORED_MODEL, file, &fd, &sent->bytes, &none) == BL_OK)
@@ -213,7 +214,7 @@ bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err)
     bl_span data = {0};
     op->arena = bl_arena_create(0);
     if (op->arena == NULL)
-        return bl_fail(err, BL_ENOMEM, "the files of a model");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the files of a model");
     BL_TRY(map(sent, op, &data, err));
     if (bl_safetensors_open(op->arena, data, &limits, &file, &why) != BL_OK)
         return bl_fail(err, why.status == BL_ENOMEM ? BL_ENOMEM : BL_ESTORAGE, "the file with its files is damaged: %s",
@@ -223,9 +224,10 @@ bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err)
     for (size_t i = 0; i < file.ntensors; i++) {
         bl_model_file *one = &op->files[op->nfiles];
         if (!bl_model_file_parse(file.tensors[i].name, one))
-            return bl_fail(err, BL_ESTORAGE, "the file with its files is damaged: \"%.40s\" is none", file.tensors[i].name);
+            return bl_fail(err, BL_ESTORAGE, "the file with its files is damaged: \"%.40s\" is not the name of a file",
+                           file.tensors[i].name);
         one->data = (bl_span){file.tensors[i].data, file.tensors[i].bytes};
         op->nfiles++;
     }
-    return op->nfiles > 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file with its files has none");
+    return op->nfiles > 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file with its files is empty");
 }

@@ -175,8 +175,8 @@ static bl_status fails_dims(const char *name, const bl_config_tensor *said, int 
     bl_status st = BL_OK;
     bl_shape_print(&wanted, said->ndim, said->dim);
     bl_shape_print(&is, ndim, dim);
-    st = bl_fail(err, BL_EGRAPH, "the configuration says dims %s of \"%s\", which has %s", bl_text_get(&wanted), name,
-                 bl_text_get(&is));
+    st = bl_fail(err, BL_EGRAPH, "the configuration gives the dims %s for \"%s\", but the model has %s", bl_text_get(&wanted),
+                 name, bl_text_get(&is));
     bl_text_fini(&wanted);
     bl_text_fini(&is);
     return st;
@@ -191,17 +191,19 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
     if (tensor->coding == BL_MODEL_PICTURE) {
         if (said->datatype == BL_INFER_BYTES && (said->ndim < 0 || (said->ndim == 1 && said->dim[0] == 1)))
             return BL_OK;
-        return bl_fail(err, BL_EGRAPH, "\"%s\" is an encoded picture: TYPE_STRING of dims [1]", tensor->name);
+        return bl_fail(err, BL_EGRAPH, "\"%s\" is an encoded picture; the configuration must say TYPE_STRING and dims [1]",
+                       tensor->name);
     }
     if (said->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN) {
         if (tensor->dtype != BL_U8 || tensor->ndim < 1 || tensor->dim[tensor->ndim - 1] < 1)
-            return bl_fail(err, BL_EGRAPH, "\"%s\" can be TYPE_STRING only where it is of uint8, with a last dimension of a size",
+            return bl_fail(err, BL_EGRAPH,
+                           "\"%s\" can be TYPE_STRING only if the tensor is uint8 and its last dimension has a fixed size",
                            tensor->name);
         tensor->datatype = BL_INFER_BYTES;
         shown--;
     } else if (said->datatype != tensor->datatype) {
-        return bl_fail(err, BL_EGRAPH, "the configuration says that \"%s\" is of %s, and it is of %s", tensor->name,
-                       bl_infer_datatype(said->datatype), bl_infer_datatype(tensor->datatype));
+        return bl_fail(err, BL_EGRAPH, "the configuration gives the data type %2$s for \"%1$s\", but the model has %3$s",
+                       tensor->name, bl_infer_datatype(said->datatype), bl_infer_datatype(tensor->datatype));
     }
     if (said->ndim < 0 || (said->datatype == BL_INFER_BYTES && shown - skip == 0 && said->ndim == 1 && said->dim[0] == 1))
         return BL_OK; /* one string for each row of a batch is written [1] */
@@ -330,8 +332,7 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
                        "max_batch_size is %lld, but check_indices runs each request alone; leave one of the two out",
                        (long long)said);
     if (said > most)
-        return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, and the model takes at most %lld", (long long)said,
-                       (long long)most);
+        return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld; the model takes at most %lld", (long long)said, (long long)most);
     version->batcher.max_rows =
         said >= 0 ? said : bl_batch_usual_rows(&version->instances[0].slot.program->doc.batching, info, most);
     version->batcher.apart = version->owner == 0 || (version->batcher.var >= 0 && info->rows == version->batcher.var);
@@ -370,13 +371,15 @@ static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *g
 {
     version->sequential = graph->nupdates > 0 && !bl_text_model_has_pages(version, graph);
     if (version->config.sequences.present && !version->sequential)
-        return bl_fail(err, BL_EGRAPH, "sequence_batching is for a program that updates state, and this one has no updates");
+        return bl_fail(err, BL_EGRAPH, "sequence_batching needs a program that updates state; this program has no updates");
     if (version->config.cached && version->sequential)
-        return bl_fail(err, BL_EGRAPH, "response_cache: a model that remembers state does not give the same answer again");
+        return bl_fail(
+            err, BL_EGRAPH,
+            "response_cache: a model with state does not answer equal requests equally, so its answers cannot be cached");
     if (version->config.cached && (version->answers = bl_answers_create(version->models->server)) == NULL)
-        return bl_fail(err, BL_ENOMEM, "a cache of answers");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a cache of answers");
     if (version->sequential && (version->sequences.by_key = bl_namemap_create()) == NULL)
-        return bl_fail(err, BL_ENOMEM, "a table of sequences");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a table of sequences");
     return BL_OK;
 }
 
@@ -389,7 +392,7 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
     if (config->words.text == NULL && (config->words.mask != NULL || config->words.types != NULL))
         return bl_fail(err, BL_EGRAPH, "parameters.mask and parameters.types go with parameters.text, which is missing");
     if (config->words.text != NULL && version->words == NULL)
-        return bl_fail(err, BL_EGRAPH, "parameters.text says that \"%.100s\" is text, and there is no tokenizer.json",
+        return bl_fail(err, BL_EGRAPH, "parameters.text names \"%.100s\" as a text, but tokenizer.json is missing",
                        config->words.text);
     if (version->text != NULL)
         BL_TRY(bl_text_model_describe(version, err));
@@ -399,7 +402,8 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
     const bl_config_tensor *said = find_tensor(config->inputs, config->ninputs, config->words.text);
     return said == NULL || said->datatype == BL_INFER_BYTES
                ? BL_OK
-               : bl_fail(err, BL_EGRAPH, "the configuration says that \"%.100s\" is of %s, and it is text (TYPE_STRING)",
+               : bl_fail(err, BL_EGRAPH,
+                         "the configuration must give the data type TYPE_STRING for \"%.100s\", which is a text, not %s",
                          config->words.text, bl_infer_datatype(said->datatype));
 }
 

@@ -25,7 +25,8 @@ static bl_status warm_choose_shape(const bl_model_version *version, const bl_con
     if (said == NULL)
         return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\" has no input \"%s\"", warmup->name, tensor->name);
     if (said->datatype != datatype || (said->ndim != ndim - skip && datatype != BL_INFER_BYTES))
-        return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" has another type or rank than the model's",
+        return bl_fail(err, BL_EGRAPH,
+                       "model_warmup \"%s\": input \"%s\" has another data type or rank than the input of the model",
                        warmup->name, tensor->name);
     for (int d = 0; d < tensor->ndim; d++) {
         int64_t size = d < skip ? warmup->batch_size : d - skip < said->ndim && d < ndim ? said->dim[d - skip] : tensor->dim[d];
@@ -33,8 +34,8 @@ static bl_status warm_choose_shape(const bl_model_version *version, const bl_con
         const bl_wire_var *range = var >= 0 ? &version->instances[0].slot.graph->vars[var] : NULL;
         bool good = range == NULL ? size == tensor->dim[d] : bl_wire_var_has(range, size) && (vars[var] < 0 || vars[var] == size);
         if (!good)
-            return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" cannot have the size %lld", warmup->name,
-                           tensor->name, (long long)size);
+            return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\": the size %lld is outside the range of the model",
+                           warmup->name, tensor->name, (long long)size);
         if (var >= 0)
             vars[var] = size;
         dim[d] = size;
@@ -82,7 +83,7 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
         x->in.n++;
         to = bl_device_tensor_host(x->in.tensors[i]);
         if (to == NULL)
-            return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->in.tensors[i]->bytes);
+            return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a warm-up of %zu bytes", x->in.tensors[i]->bytes);
         warm_fill(x->in.tensors[i], to, said->random);
     }
     return bl_request_submit(rq, x->worker->queue, x->work, NULL);

@@ -62,7 +62,7 @@ static bl_status chat_join_parts(const bl_openai_call *call, const bl_json *cont
         st = bl_text_status(&text, err);
     *out = st == BL_OK ? strdup(bl_text_get(&text)) : NULL;
     bl_text_fini(&text);
-    return st != BL_OK || *out != NULL ? st : bl_fail(err, BL_ENOMEM, "a conversation");
+    return st != BL_OK || *out != NULL ? st : bl_fail(err, BL_ENOMEM, "out of host memory for a conversation");
 }
 
 /* Copy a value of the document to a cJSON tree.  NULL: out of memory. */
@@ -114,7 +114,7 @@ static bl_status read_content(const bl_openai_call *call, const bl_json *message
         return chat_join_parts(call, &at, prefill ? "\n\n" : "\n", out);
     BL_TRY(bl_json_string(&at, &text, err));
     *out = strdup(text);
-    return *out != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a conversation");
+    return *out != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a conversation");
 }
 
 static bl_status chat_add_message(conversation *v, const bl_json *message, char *content)
@@ -126,7 +126,7 @@ static bl_status chat_add_message(conversation *v, const bl_json *message, char 
     if (copy == NULL || (content != NULL && cJSON_AddStringToObject(copy, "content", content) == NULL) ||
         !cJSON_AddItemToArray(v->messages, copy)) {
         cJSON_Delete(copy);
-        return bl_fail(err, BL_ENOMEM, "a conversation");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a conversation");
     }
     return BL_OK;
 }
@@ -205,7 +205,7 @@ static bl_status add_variable(conversation *v, const bl_chat_template *chat, con
         return BL_OK;
     }
     if (value == NULL || v->nmade == MADE)
-        return bl_fail(&v->call->rq->err, BL_ENOMEM, "a conversation");
+        return bl_fail(&v->call->rq->err, BL_ENOMEM, "out of host memory for a conversation");
     v->made[v->nmade] = (bl_json_doc){.root = value};
     v->variables[v->nvariables++] = (bl_chat_variable){name, bl_json_root(&v->made[v->nmade++])};
     return BL_OK;
@@ -234,7 +234,7 @@ static bl_status add_usual_variables(conversation *v, const bl_chat_template *ch
         tools = copy_value(&at, err);
         text = tools != NULL ? cJSON_Print(tools) : NULL;
         if (text == NULL)
-            st = bl_fail(err, BL_ENOMEM, "a conversation");
+            st = bl_fail(err, BL_ENOMEM, "out of host memory for a conversation");
     }
     if (st == BL_OK)
         st = add_variable(v, chat, "functions", cJSON_CreateString(text != NULL ? text : ""));
@@ -328,7 +328,7 @@ bl_status bl_openai_render(const bl_openai_call *call, bl_text *out)
     if (source == NULL)
         source = version->text->about.chat_template;
     if (v.messages == NULL)
-        return bl_fail(&call->rq->err, BL_ENOMEM, "a conversation");
+        return bl_fail(&call->rq->err, BL_ENOMEM, "out of host memory for a conversation");
     st = read_messages(&v);
     if (st == BL_OK)
         st = chat_render(&v, source != NULL ? source : bl_chat_template_chatml, out);

@@ -114,7 +114,7 @@ bl_status bl_handle_llama_detokenize(bl_request *rq)
 bl_status bl_handle_llama_health(bl_request *rq)
 {
     if (!bl_server_is_ready(rq->server))
-        return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded, or the server ends");
+        return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded, or the server is shutting down");
     bl_text_puts(&rq->reply.out, "{\"status\":\"ok\"}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

@@ -199,7 +199,7 @@ bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt)
                        prompt->count, c->version->name, (long long)context);
     }
     if (prompt->count == 0)
-        return bl_fail(&rq->err, BL_EINVAL, "prompt: has no tokens, and model \"%s\" adds none at the start", c->version->name);
+        return bl_fail(&rq->err, BL_EINVAL, "prompt: has no tokens, but model \"%s\" adds none at the start", c->version->name);
     for (int i = 0; i < c->options.n; i++)
         BL_TRY(bl_completion_add(c, prompt, i));
     return BL_OK;
@@ -217,7 +217,7 @@ static bl_status openai_request_add_token(const bl_openai_call *call, const bl_j
         size_t cap = out->cap > 0 ? 2 * out->cap : 64;
         int32_t *grown = realloc(out->id, cap * sizeof *grown);
         if (grown == NULL)
-            return bl_fail(err, BL_ENOMEM, "a prompt");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for a prompt");
         out->id = grown;
         out->cap = cap;
     }

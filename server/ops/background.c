@@ -118,7 +118,7 @@ static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_e
 
     while (!background_may_use(b, b->worker)) {
         if (atomic_load(&b->stop))
-            return bl_fail(err, BL_ECANCELLED, "the server ends");
+            return bl_fail(err, BL_ECANCELLED, "the server is shutting down");
         pause_ms(LOOK_EVERY_MS / 5);
     }
     idle = is_idle(b->worker);
@@ -401,7 +401,7 @@ static void run_background(void *arg)
 static bl_status start_background(bl_background *b, bl_err *err)
 {
     if (b->plans == NULL || b->use == NULL)
-        return bl_fail(err, BL_ENOMEM, "background search");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for background search");
     BL_TRY(bl_ticker_create(&b->ticker, err));
     return bl_ticker_add(b->ticker, INT64_C(1000000) * LOOK_EVERY_MS, run_background, b, NULL, err);
 }
@@ -415,7 +415,7 @@ bl_status bl_background_create(bl_server *server, bl_background **out, bl_err *e
         return BL_OK;
     b = calloc(1, sizeof *b);
     if (b == NULL)
-        return bl_fail(err, BL_ENOMEM, "background search");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for background search");
     b->server = server;
     b->tuner = server->search.tuner;
     b->tuner.time = time_in_turn;

@@ -32,6 +32,6 @@ void bl_child_main(int argc, char *const *argv)
     int nbackends = 0;
     const bl_backend *const *backends = bl_workers_backends(&nbackends);
     if (argc > 0 && nice(atoi(argv[0])) == -1)
-        bl_log(BL_LOG_DEBUG, "a child process stays as important as the server");
+        bl_log(BL_LOG_DEBUG, "a child process cannot lower its priority and keeps the priority of the server");
     bl_child_serve(STDIN_FILENO, STDOUT_FILENO, nbackends, backends);
 }

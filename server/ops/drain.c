@@ -78,7 +78,7 @@ static bl_status drain_change(bl_request *rq, bl_worker *worker, bool drained)
     atomic_fetch_add(&server->drain.count, changed);
     pthread_mutex_unlock(&server->drain.lock);
     if (changed) {
-        bl_log(BL_LOG_WARN, drained ? "%s is drained: it takes no new work" : "%s takes new work again", worker->dev->info.id);
+        bl_log(BL_LOG_WARN, drained ? "%s is drained and takes no new work" : "%s takes new work again", worker->dev->info.id);
         bl_models_replace(server->models);
     }
     return st;
@@ -122,8 +122,8 @@ static bool drain_again(void *arg, const bl_cell *cells, int n)
             continue;
         atomic_store(&worker->drained, !is_last(server, worker));
         bl_log(BL_LOG_WARN,
-               atomic_load(&worker->drained) ? "%s is still drained: it takes no new work until it is resumed"
-                                             : "%s was drained, and is used: there is no other",
+               atomic_load(&worker->drained) ? "%s is still drained and takes no new work until it is resumed"
+                                             : "%s was drained, but takes work again, as the server has no other device",
                id);
     }
     return true;

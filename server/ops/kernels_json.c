@@ -72,7 +72,7 @@ bl_status bl_handle_kernel(bl_request *rq)
     bl_text_puts(&rq->reply.out, "{\"kernels\":[");
     BL_TRY(bl_kernels_list(rq->server->search.tuner.kernels, key, list_whole, &rq->reply.out, &rq->err));
     if (bl_text_last(&rq->reply.out) == '[')
-        return bl_fail(&rq->err, BL_ENOTFOUND, "no search found anything for kernel \"%s\"", key);
+        return bl_fail(&rq->err, BL_ENOTFOUND, "no search has found a schedule for kernel \"%s\"", key);
     bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

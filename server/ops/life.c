@@ -79,7 +79,7 @@ static void wait_moment(sigset_t *signals)
 {
     int number = wait_signal(signals, INT64_C(1000000) * LOOK_MS);
     if (number == SIGTERM || number == SIGINT) {
-        bl_log(BL_LOG_WARN, "a second signal: ending at once");
+        bl_log(BL_LOG_WARN, "second signal: ending at once");
         _exit(130);
     }
 }
@@ -124,7 +124,7 @@ static void drain(bl_server *server, sigset_t *signals)
     bl_listener_stop(server->http.listener);
     if (wait_until_idle(server, set->grace * 1e3 - bl_clock_ms(begin, bl_clock_ns()), signals))
         return;
-    bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", set->grace);
+    bl_log(BL_LOG_WARN, "cancelling the requests that did not end within %g s", set->grace);
     atomic_store(&server->life.ends, true);
     bl_watch_cancel_all(server->http.watch);
     bl_children_stop(server->children);

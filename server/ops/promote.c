@@ -56,7 +56,8 @@ static void promote(bl_promoter *p, bl_plan *plan, const bl_plan_sources *along)
         bl_plan_supersede(plan, made);
         bl_metrics_add(&p->server->metrics, BL_COUNT_PROMOTED, 1);
     } else if (err.status != BL_ECANCELLED && err.status != BL_ENOMEM) {
-        bl_log(BL_LOG_WARN, "%s: a graph stays on the interpreter: %s", bl_plan_get_info(plan)->device, err.text);
+        bl_log(BL_LOG_WARN, "%s: a graph is not compiled and keeps running in the interpreter: %s",
+               bl_plan_get_info(plan)->device, err.text);
         bl_plan_stay(plan);
     }
     bl_plan_release(made);
@@ -108,7 +109,7 @@ bl_status bl_promoter_create(bl_server *server, bl_promoter **out, bl_err *err)
         return BL_OK;
     p = calloc(1, sizeof *p);
     if (p == NULL)
-        return bl_fail(err, BL_ENOMEM, "promotion of plans");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for promotion of plans");
     p->server = server;
     *out = p;
     BL_TRY(bl_ticker_create(&p->ticker, err));

@@ -44,14 +44,14 @@ bl_status bl_reload_log(bl_server *server, const bl_settings *fresh, bl_err *err
             bl_log_configure((bl_log_level)i, fresh->log_json);
             return BL_OK;
         }
-    return bl_fail(err, BL_EINVAL, "--log-level is error, warn, info or debug, not \"%s\"", fresh->log_level);
+    return bl_fail(err, BL_EINVAL, "--log-level must be error, warn, info or debug, not \"%s\"", fresh->log_level);
 }
 
 static bool reload_row_now(bl_server *server, const reload_row *row, bl_settings *fresh)
 {
     bl_err err = {0};
     if (row->reload != NULL && row->reload(server, fresh, &err) != BL_OK) {
-        bl_log(BL_LOG_ERROR, "reload: %s: %s; it stays as it was", row->what, err.text);
+        bl_log(BL_LOG_ERROR, "reload: %s: %s; the old value stays", row->what, err.text);
         return false;
     }
     for (int i = 0; i < MAX_FLAGS && row->flags[i] != NULL; i++)
@@ -76,7 +76,7 @@ static void tell_ignored(const bl_settings *now, const bl_settings *fresh)
     int at = 0;
     while ((flag = bl_settings_difference(now, fresh, &at)) != NULL)
         if (!is_reloaded(flag))
-            bl_log(BL_LOG_WARN, "reload: %s has changed, which takes a restart", flag);
+            bl_log(BL_LOG_WARN, "reload: %s has changed; restart the server to apply the new value", flag);
 }
 
 bool bl_server_reload(bl_server *server)
@@ -89,7 +89,7 @@ bool bl_server_reload(bl_server *server)
             whole = reload_row_now(server, &rows[i], &fresh) && whole;
         tell_ignored(&server->settings, &fresh); /* logged at the new log level */
     } else {
-        bl_log(BL_LOG_ERROR, "reload: %s; all stays as it was", err.text);
+        bl_log(BL_LOG_ERROR, "reload: %s; all old values stay", err.text);
     }
     bl_settings_fini(&fresh);
     bl_metrics_add(&server->metrics, whole ? BL_COUNT_RELOADS : BL_COUNT_RELOADS_FAILED, 1);

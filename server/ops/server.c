@@ -46,7 +46,7 @@ bl_status bl_server_precision(bl_server *server, bl_err *err)
 {
     if (bl_precision_from_name(server->settings.precision, &server->precision))
         return BL_OK;
-    return bl_fail(err, BL_EINVAL, "--float32-matmul-precision is highest or high, not \"%s\"", server->settings.precision);
+    return bl_fail(err, BL_EINVAL, "--float32-matmul-precision must be highest or high, not \"%s\"", server->settings.precision);
 }
 
 /* Read a number from a control group file; SIZE_MAX if the file is missing or says "max". */
@@ -126,7 +126,7 @@ static bl_status server_start(bl_server *server, bl_err *err)
     pthread_mutex_init(&server->drain.lock, NULL);
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan cache");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the plan cache");
     BL_TRY(bl_storage_open(set->check ? "none" : set->state, &server->storage, err));
     BL_TRY(start_tracing(server, err));
     BL_TRY(bl_ticker_create(&server->ticker, err));

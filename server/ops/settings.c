@@ -107,7 +107,7 @@ static bl_status set_row(bl_settings *settings, const setting_row *row, const ch
     case BL_SETTING_TEXT:
         copy = strdup(text);
         if (copy == NULL)
-            return bl_fail(err, BL_ENOMEM, "settings");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for settings");
         free(*(bl_setting_text *)field);
         *(bl_setting_text *)field = copy;
         return BL_OK;

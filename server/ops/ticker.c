@@ -91,7 +91,7 @@ bl_status bl_ticker_create(bl_ticker **out, bl_err *err)
 {
     bl_ticker *ticker = *out = calloc(1, sizeof *ticker);
     if (ticker == NULL)
-        return bl_fail(err, BL_ENOMEM, "a ticker");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a ticker");
     pthread_mutex_init(&ticker->lock, NULL);
     bl_clock_cond_init(&ticker->changed);
     atomic_init(&ticker->moved_ns, bl_clock_ns());
@@ -99,7 +99,7 @@ bl_status bl_ticker_create(bl_ticker **out, bl_err *err)
         return BL_OK;
     free_ticker(ticker);
     *out = NULL;
-    return bl_fail(err, BL_ENOMEM, "the thread of a ticker");
+    return bl_fail(err, BL_ENOMEM, "out of host memory for the thread of a ticker");
 }
 
 void bl_ticker_destroy(bl_ticker *ticker)
@@ -126,7 +126,7 @@ bl_status bl_ticker_add(bl_ticker *ticker, int64_t period_ns, void (*run)(void *
     if (out != NULL)
         *out = task;
     if (task == NULL)
-        return bl_fail(err, BL_ENOMEM, "a task of a ticker");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a task of a ticker");
     *task =
         (bl_tick){.ticker = ticker, .run = run, .arg = arg, .begin_ns = now, .period_ns = period_ns, .next_ns = now + period_ns};
     pthread_mutex_lock(&ticker->lock);

@@ -69,7 +69,7 @@ bl_status bl_upkeep_create(bl_server *server, bl_upkeep **out, bl_err *err)
 {
     bl_upkeep *upkeep = *out = calloc(1, sizeof *upkeep);
     if (upkeep == NULL)
-        return bl_fail(err, BL_ENOMEM, "the server's periodic work");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the server's periodic work");
     upkeep->server = server;
     for (int i = 0; i < TASKS; i++) {
         BL_TRY(bl_ticker_add(rows[i].disk ? server->disk_ticker : server->ticker, INT64_C(1000000) * rows[i].period_ms,

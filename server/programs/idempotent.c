@@ -75,7 +75,7 @@ bl_status bl_sequences_copy(const bl_sequence *first, bl_sequence **out, bl_err 
     for (*out = NULL; first != NULL; first = first->next) {
         bl_sequence *copy = bl_calloc(1, sizeof *copy);
         if (copy == NULL)
-            return bl_fail(err, BL_ENOMEM, "numbered runs");
+            return bl_fail(err, BL_ENOMEM, "out of host memory for numbered runs");
         *copy = *first;
         copy->next = *out;
         *out = copy;
@@ -97,7 +97,7 @@ bl_status bl_sequence_add(bl_program *program, const bl_sequence_row *row, bl_er
 {
     bl_sequence *s = bl_calloc(1, sizeof *s);
     if (s == NULL)
-        return bl_fail(err, BL_ENOMEM, "a numbered run");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a numbered run");
     *s = (bl_sequence){.next = program->sequences, .owner = row->owner, .last = row->last, .status = row->status};
     snprintf(s->content_type, sizeof s->content_type, "%s", row->content_type);
     if (row->answer.data != NULL)
@@ -157,7 +157,7 @@ static void idempotent_end_run(bl_exec *x, numbered *n)
     drop_answer(n->of);
     if (rq->err.status == BL_ECANCELLED) { /* only the end of the server cancels it, since the request stays */
         rq->err = (bl_err){0};
-        (void)bl_fail(&rq->err, BL_ECANCELLED, "the server ended after %llu steps of the run", (unsigned long long)x->done);
+        (void)bl_fail(&rq->err, BL_ECANCELLED, "the server shut down after %llu steps of the run", (unsigned long long)x->done);
     }
     if (rq->err.status == BL_OK)
         rq->err.status = bl_exec_reply(rq);
@@ -198,10 +198,10 @@ static bool is_next(bl_exec *x, numbered *n)
     }
     if (n->seq != n->of->last + 1) {
         (void)(n->of->last == 0
-                   ? bl_fail(&rq->err, BL_ECONFLICT, "seq is %llu, the last was 0: there was none yet, and the next is 1",
+                   ? bl_fail(&rq->err, BL_ECONFLICT, "seq is %llu; it must be 1, as the program has no numbered run yet",
                              (unsigned long long)n->seq)
                    : bl_fail(&rq->err, BL_ECONFLICT,
-                             "seq is %llu, the last was %llu: that one is answered again, and the next is %llu",
+                             "seq is %llu; it must be %llu, which repeats the last answer, or %llu, the next run",
                              (unsigned long long)n->seq, (unsigned long long)n->of->last, (unsigned long long)n->of->last + 1));
         return false;
     }

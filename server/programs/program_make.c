@@ -31,7 +31,7 @@ static bl_status check_shared(const bl_program_doc *doc, bl_err *err)
         for (int e = 0; e < doc->nentries; e++)
             for (int u = 0; u < doc->entries[e].graph.nupdates; u++)
                 if (strcmp(doc->entries[e].graph.updates[u].name, doc->states[i].name) == 0)
-                    return bl_fail(err, BL_EGRAPH, "state \"%s\" is shared, hence read-only, but entry \"%s\" updates it",
+                    return bl_fail(err, BL_EGRAPH, "state \"%s\" is a shared tensor and read-only, but entry \"%s\" updates it",
                                    doc->states[i].name, doc->entries[e].name);
     }
     return BL_OK;
@@ -94,9 +94,10 @@ static bl_status program_make_find_hidden(bl_program_make *make, const bl_plan_t
             continue;
         *out = i;
         if (i < program->doc.nstates)
-            return bl_fail(err, BL_EGRAPH, "state \"%s\" has the name of what an optimiser remembers", tensor->name);
+            return bl_fail(err, BL_EGRAPH, "state \"%s\" has a name that is reserved for the state of an optimiser",
+                           tensor->name);
         if (!bl_wire_type_same(&program->states[i].type.type, &type))
-            return bl_fail(err, BL_EGRAPH, "the entries want state \"%s\" in different shapes or dtypes", tensor->name);
+            return bl_fail(err, BL_EGRAPH, "the entries declare state \"%s\" with different shapes or dtypes", tensor->name);
         return BL_OK;
     }
     *out = program->nstates++;
@@ -116,7 +117,7 @@ static bl_status program_make_lay_out(bl_program_make *make, bl_err *err)
     program->states = bl_arena_array(program->arena, most + 1, sizeof *program->states);
     make->hidden = bl_arena_array(make->x->rq->arena, most + 1, sizeof *make->hidden);
     if (program->states == NULL || make->hidden == NULL)
-        return bl_fail(err, BL_ENOMEM, "a program of %zu states", most);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a program of %zu states", most);
     for (; program->nstates < program->doc.nstates; program->nstates++)
         program->states[program->nstates].type = program->doc.states[program->nstates];
     for (int i = 0; i < program->doc.nentries; i++) {
@@ -242,7 +243,7 @@ bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
     if (make->program != NULL)
         make->program->purges = rq->purges;
     if (make->program == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "program");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a program");
     BL_TRY(bl_request_defer(rq, end_make, make));
     BL_TRY(bl_exec_create(rq, &make->x)); /* the execution ends before the program does */
     make->x->extra = make;
@@ -276,7 +277,7 @@ bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker)
     program->joined = bl_arena_array(program->arena, (size_t)doc->nentries + 1, sizeof *program->joined);
     make->made = bl_arena_array(rq->arena, (size_t)doc->nstates + 1, sizeof(bl_plan *));
     if (program->entries == NULL || program->joined == NULL || make->made == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "program");
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a program");
     BL_TRY(bl_exec_load(make->x, doc->nstates, program->doc.values, true));
     make->x->compile = program_make_compile;
     make->x->work = install_work;

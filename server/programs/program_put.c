@@ -27,9 +27,9 @@ static bl_status read_durable(bl_request *rq, bool *out)
     const char *text = bl_request_query(rq, "durable");
     *out = text != NULL && strcmp(text, "true") == 0;
     if (text != NULL && !*out && strcmp(text, "false") != 0)
-        return bl_fail(&rq->err, BL_EINVAL, "durable is true or false, not \"%.40s\"", text);
+        return bl_fail(&rq->err, BL_EINVAL, "durable must be true or false, not \"%.40s\"", text);
     if (*out && bl_storage_folder(rq->server->storage) == NULL)
-        return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server keeps nothing on disk (--state)");
+        return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server stores nothing on disk; start the server with --state");
     return BL_OK;
 }
 
@@ -40,7 +40,8 @@ static bl_status program_put_decode(bl_program_make *make)
         return bl_program_import(rq, make->program);
     for (int i = 0; i < rq->head.nquery; i++)
         if (strcmp(rq->head.query[i].name, "durable") != 0)
-            return bl_fail(&rq->err, BL_EGRAPH, "\"%s\" belongs into the document: only an ONNX model has none",
+            return bl_fail(&rq->err, BL_EGRAPH,
+                           "\"%s\" must be a member of the JSON document; only the body of an ONNX model has it in the address",
                            rq->head.query[i].name);
     return bl_program_make_decode(make);
 }
@@ -106,7 +107,8 @@ bl_status bl_handle_program_put(bl_request *rq)
         return bl_arena_status(rq->arena, &rq->err);
     if (!bl_wire_name_ok(rq->head.param[0]))
         return bl_fail(&rq->err, BL_EINVAL,
-                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128",
+                       "\"%.160s\" is not a valid name: a name has at most 128 characters, a letter or _ and then letters, "
+                       "digits and _ . : / -",
                        rq->head.param[0]);
     if (rq->own.done == NULL) /* otherwise the job itself puts the program */
         BL_TRY(program_put_check_name(rq));
@@ -115,7 +117,7 @@ bl_status bl_handle_program_put(bl_request *rq)
     snprintf(program->name, sizeof program->name, "%s", rq->head.param[0]);
     job->fresh = rq->head.if_none_match != NULL && strcmp(rq->head.if_none_match, "*") == 0;
     if (job->fresh && bl_registry_has(rq->server->registry, rq->owner, "program", program->name))
-        return bl_fail(&rq->err, BL_EPRECONDITION, "program \"%s\" is there already", program->name);
+        return bl_fail(&rq->err, BL_EPRECONDITION, "program \"%s\" exists already", program->name);
     BL_TRY(read_durable(rq, &durable));
     program->durable = durable;
     program->saved = UINT64_MAX;
@@ -123,7 +125,8 @@ bl_status bl_handle_program_put(bl_request *rq)
     if (program->durable)
         BL_TRY(bl_variants_refuse(program, "it ends with the server (durable is false)", &rq->err));
     if (program->durable && program->doc.options.lease != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "durable: a tensor or program of a lease is deleted with the lease, so it cannot be durable");
     job->make->installed = program_put_install;
     job->make->arg = job;
     rq->then = program_put_reply;

@@ -143,7 +143,8 @@ static bl_status decode_state(bl_exec *x, bl_tensor_value **values)
     bl_json_fini(&doc);
     for (int i = 0; st == BL_OK && i < program->nstates; i++)
         if ((*values)[i].share)
-            st = bl_fail(&rq->err, BL_EGRAPH, "state \"%s\": only PUT of the program can share a tensor", types[i].name);
+            st = bl_fail(&rq->err, BL_EGRAPH, "state \"%s\": a state can be set to a shared tensor only by PUT of the program",
+                         types[i].name);
     return st;
 }
 

@@ -96,7 +96,7 @@ bl_status bl_program_check(const bl_program *program, bl_err *err)
                        program->name, device);
     if (bl_program_is_lost(program))
         return bl_fail(err, BL_ECONFLICT,
-                       "the state of program \"%s\" was lost when a step on %s failed half-way; put the program again",
+                       "the state of program \"%s\" was lost when a step on %s failed before its end; put the program again",
                        program->name, device);
     return BL_OK;
 }
@@ -105,7 +105,7 @@ void bl_program_take_back(bl_program *program, bl_state *state, bl_buffer *buffe
 {
     state->buffer = buffer;
     if (bl_buffer_is_lost(buffer) && !atomic_exchange(&program->lost, true))
-        bl_log(BL_LOG_WARN, "the state of program %s is lost: a step failed half-way", program->name);
+        bl_log(BL_LOG_WARN, "the state of program %s is lost, as a step failed before its end", program->name);
 }
 
 bl_status bl_program_check_claim(int claim, const char *name, bl_err *err)
@@ -113,8 +113,8 @@ bl_status bl_program_check_claim(int claim, const char *name, bl_err *err)
     if (claim == BL_CLAIM_NONE)
         return BL_OK;
     if (claim == BL_CLAIM_DELETED)
-        return bl_fail(err, BL_EBUSY, "the program \"%.128s\" is being deleted; send it again", name);
-    return bl_fail(err, BL_ECONFLICT, "a job trains the program \"%.128s\": wait for its end, or cancel it", name);
+        return bl_fail(err, BL_EBUSY, "the program \"%.128s\" is being deleted; send the request again", name);
+    return bl_fail(err, BL_ECONFLICT, "a job trains the program \"%.128s\"; wait until the job ends, or cancel the job", name);
 }
 
 bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err)
@@ -129,9 +129,10 @@ bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *e
         return bl_jobs_guard_restoring(program->server->jobs, program->owner, program->name, err);
     if (claim == BL_CLAIM_DELETED)
         return bl_fail(err, BL_ENOTFOUND, "there is no program \"%s\"", program->name);
-    return bl_fail(err, BL_ECONFLICT,
-                   "a job trains the program \"%s\", and this entry changes its state: wait for its end, or cancel it",
-                   program->name);
+    return bl_fail(
+        err, BL_ECONFLICT,
+        "a job trains the program \"%s\", and this entry changes its state; wait until the job ends, or cancel the job",
+        program->name);
 }
 
 bl_status bl_program_find(bl_request *rq, bool read, bl_program **out)
@@ -478,7 +479,7 @@ static bl_status check_read_only(const bl_request *rq, const bl_program *program
         return BL_OK;
     for (int i = 0; i < info->nstates + info->nhidden; i++)
         if (info->updated[i])
-            return bl_fail(err, BL_EFORBIDDEN, "the program is shared to be read, and entry \"%s\" updates its state \"%s\"",
+            return bl_fail(err, BL_EFORBIDDEN, "the program is shared for reading, but entry \"%s\" updates its state \"%s\"",
                            program->doc.entries[entry - program->entries].name, program->states[entry->state[i]].type.name);
     return BL_OK;
 }
@@ -524,7 +525,8 @@ static bl_status programs_run_variant(bl_request *rq, void *arg, const bl_varian
     const bl_wire_graph *graph = &variant->program->doc.entries[0].graph;
     for (int i = 0; run->kept != NULL && i < bl_wire_shown(graph); i++)
         if (run->kept[i] != NULL && graph->outputs[i].count > 0)
-            return bl_fail(&rq->err, BL_EGRAPH, "keep: the length of the output \"%.140s\" is counted: it can be sent, not kept",
+            return bl_fail(&rq->err, BL_EGRAPH,
+                           "keep: the run counts the length of the output \"%.140s\"; such an output can be sent, but not kept",
                            graph->outputs[i].name);
     run->values = bl_variant_inputs(rq, variant, run->values);
     if (run->values == NULL)
@@ -544,7 +546,7 @@ bl_status bl_handle_program_run(bl_request *rq)
     BL_TRY(bl_exec_create(rq, &x));
     BL_TRY(decode_run(x, program, run));
     if (run->steps > rq->server->settings.max_steps)
-        return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)run->steps,
+        return bl_fail(&rq->err, BL_ELIMIT, "steps is %llu; the limit is %llu", (unsigned long long)run->steps,
                        (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(bl_exec_choose(x, &run->options, program->worker));
     if (program->variants == NULL)

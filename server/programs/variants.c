@@ -255,7 +255,8 @@ static bl_status variants_read_value(bl_request *rq, search *s, int i, bool on_d
 
     if (count > BL_ONNX_SMALL)
         return bl_fail(&rq->err, BL_EGRAPH,
-                       "input \"%s\" has %zu elements; its values decide shapes, and a program is compiled for at most %d values",
+                       "input \"%s\" has %zu elements; its values determine shapes, so the program is compiled for them; it may "
+                       "have at most %d elements",
                        s->variants->entry.graph.inputs[i].name, count, BL_ONNX_SMALL);
     char *data = to != NULL ? bl_arena_alloc(rq->arena, count * sizeof(uint64_t) + 1) : NULL;
     if (data == NULL)

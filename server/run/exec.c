@@ -183,7 +183,7 @@ static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, 
     if (bl_device_tensor_mapped(from) != NULL) {
         host = bl_device_tensor_host(*out);
         if (host == NULL)
-            return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", from->bytes);
+            return bl_fail(err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", from->bytes);
         memcpy(host, bl_device_tensor_mapped(from), from->bytes);
         return BL_OK;
     }
@@ -207,7 +207,7 @@ static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy,
                                                                             err));
     host = bl_device_tensor_host(*out);
     if (host == NULL)
-        return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", value->bytes);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", value->bytes);
     return bl_tensor_scan(value, host, err);
 }
 
@@ -319,7 +319,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
         return bl_arena_status(x->rq->arena, err);
     double seconds = info->estimate_s > limit ? bl_plan_estimate(x->plan, x->vars) : 0;
     if (seconds > limit)
-        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", seconds, limit);
+        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s; the limit is %g s", seconds, limit);
     if (need > x->worker->dev->info.memory / 2 && info->nvars > 0)
         BL_TRY(bl_plan_peak(x->plan, x->vars, &need, err));
     for (int i = 0; i < info->noutputs; i++) {
@@ -330,7 +330,8 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
                                  &x->rq->server->limits, &count[i], &bytes, err));
         listed += bl_exec_keeps(x, i) ? 0 : count[i];
         if (!bl_size_add(need, bytes, &need) || need > x->worker->dev->info.memory)
-            return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
+            return bl_fail(err, BL_ENODEVMEM,
+                           "one run needs more than %zu bytes for its results and intermediate results; %s has %llu", need,
                            info->device, (unsigned long long)x->worker->dev->info.memory);
     }
     for (int i = 0; i < x->series.n && x->series.every > 0; i++) { /* |most| keeps the product below SIZE_MAX */
@@ -354,7 +355,7 @@ static bl_step fetch_one(bl_request *rq)
     char *host = bl_device_tensor_host(fetch->to);
     int64_t begin = bl_clock_ns();
     if (host == NULL)
-        (void)bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", fetch->to->bytes);
+        (void)bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", fetch->to->bytes);
     else
         rq->err.status = bl_device_tensor_read(fetch->from, host, &rq->err);
     bl_request_trace_add(&rq->trace, BL_TIME_COPY, begin, bl_clock_ns());

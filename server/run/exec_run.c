@@ -19,7 +19,7 @@ static bl_status exec_run_fill_buffer(bl_buffer *buffer, const void *pattern, si
     char *data = malloc(chunk > 0 ? chunk : 1);
     bl_status st = BL_OK;
     if (data == NULL)
-        return bl_fail(err, BL_ENOMEM, "state of %zu bytes", bytes);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a state of %zu bytes", bytes);
     for (size_t at = 0; at + size <= chunk; at += size)
         memcpy(data + at, pattern, size);
     for (size_t at = 0; at < bytes && st == BL_OK; at += chunk)
@@ -109,7 +109,7 @@ static bl_status exec_run_begin(bl_exec *x)
     int64_t start = bl_clock_ns();
     BL_TRY(begin_states(x, info));
     if (x->generation != atomic_load(&x->worker->dev->generation))
-        return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send it again", info->device);
+        return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send the request again", info->device);
     for (int i = 0; i < x->in.n; i++)
         if (x->in.tensors[i]->scratch != NULL && x->in.tensors[i]->worker == x->worker)
             BL_TRY(bl_device_tensor_flush(x->in.tensors[i], err));

@@ -281,7 +281,7 @@ static bl_status explain_json_find_entry(bl_request *rq, const bl_program *progr
         }
     return name != NULL
                ? bl_fail(&rq->err, BL_ENOTFOUND, "program \"%s\" has no entry \"%.64s\"", rq->head.param[0], name)
-               : bl_fail(&rq->err, BL_EINVAL, "program \"%s\" has several entries: say which by entry=", rq->head.param[0]);
+               : bl_fail(&rq->err, BL_EINVAL, "program \"%s\" has several entries; name one with ?entry=", rq->head.param[0]);
 }
 
 bl_status bl_handle_program_plan(bl_request *rq)
@@ -296,7 +296,7 @@ bl_status bl_handle_program_plan(bl_request *rq)
     BL_TRY(explain_json_find_entry(rq, program, &at));
     if (program->entries[at].plan == NULL)
         return bl_fail(&rq->err, BL_ECONFLICT,
-                       "entry \"%s\" is compiled for the values of some inputs, in each run that has others",
+                       "entry \"%s\" is compiled in its runs, for the values of some inputs, so it has no single plan",
                        program->doc.entries[at].name);
     *x = (bl_explained){.wire = &program->doc.entries[at].graph,
                         .entry = program->doc.entries[at].name,

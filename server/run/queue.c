@@ -88,9 +88,10 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
         bl_fair_leave(&queue->fair, waiter);
     pthread_mutex_unlock(&queue->lock);
     if (waiter == NULL)
-        return bl_fail(err, BL_ENOMEM, "a place in the queue of %s", queue->name);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a place in the queue of %s", queue->name);
     if (over)
-        return bl_fail(err, BL_EQUOTA, "the key may have %zu requests in the queue of %s, and has", quota, queue->name);
+        return bl_fail(err, BL_EQUOTA, "the key has its quota of %zu requests in the queue of %s; send the request again later",
+                       quota, queue->name);
     if (full)
         return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
     rq->item.waiter = waiter;
@@ -310,7 +311,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
         if (rq == NULL)
             return;
         bl_request_trace_add(&rq->trace, BL_TIME_QUEUE, rq->item.queued_ns, now_ns);
-        (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
+        (void)bl_fail(&rq->err, BL_ETIMEOUT, "the timeout passed while the request waited for %s", queue->name);
         bl_request_finish(rq);
     }
 }
@@ -378,7 +379,7 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
         return BL_STEP_DONE;
     }
     if (rq->item.deadline_ns != 0 && rq->item.deadline_ns <= now) {
-        (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
+        (void)bl_fail(&rq->err, BL_ETIMEOUT, "the timeout passed while the request waited for %s", queue->name);
         return BL_STEP_DONE;
     }
     return rq->item.work(rq);
@@ -680,11 +681,11 @@ bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const 
     bl_queue *queue = calloc(1, sizeof *queue);
     *out = NULL;
     if (queue == NULL)
-        return bl_fail(err, BL_ENOMEM, "queue");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a queue");
     queue->turns = calloc(BL_QUEUE_TURNS, sizeof *queue->turns);
     if (queue->turns == NULL) {
         free(queue);
-        return bl_fail(err, BL_ENOMEM, "queue");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a queue");
     }
     queue->name = name;
     queue->max = max;
@@ -697,7 +698,7 @@ bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const 
     for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {
         if (pthread_create(&queue->thread[i], NULL, queue_run_thread, queue) != 0) {
             bl_queue_destroy(queue);
-            return bl_fail(err, BL_ENOMEM, "a thread for %s", name);
+            return bl_fail(err, BL_ENOMEM, "out of host memory for a thread for %s", name);
         }
         queue->nthreads++;
     }

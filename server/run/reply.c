@@ -14,7 +14,7 @@ bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
     if (elements <= rq->server->settings.max_list)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT,
-                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for it with "
+                   "the answer has %zu elements; a JSON answer has at most %llu (--max-list): ask with "
                    "\"accept: application/x-safetensors\", or keep it on the server",
                    elements, (unsigned long long)rq->server->settings.max_list);
 }

@@ -60,7 +60,7 @@ static bl_step write_chunk(bl_request *rq)
 {
     bl_upload *upload = (bl_upload *)rq->body.intake;
     if (bl_device_tensor_lost(upload->held)) {
-        (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send it again");
+        (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send the tensor again");
         return BL_STEP_DONE;
     }
     if (bl_buffer_write(upload->held->buffer, upload->chunk_begin, upload->chunk, upload->chunk_filled, &rq->err) == BL_OK) {
@@ -88,7 +88,7 @@ static bl_status make_upload(bl_request *rq, bl_device_tensor *held)
     if (held->bytes > 0 && bl_device_tensor_mapped(held) == NULL) {
         upload->chunk = malloc(held->bytes < CHUNK_BYTES ? held->bytes : CHUNK_BYTES);
         if (upload->chunk == NULL)
-            return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
+            return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a chunk of the upload");
     }
     rq->body.intake = &upload->intake;
     return BL_OK;

@@ -64,7 +64,7 @@ bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *er
         else
             bl_device_destroy(found[i]);
     }
-    return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be opened once more", dev->info.id);
+    return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be reopened", dev->info.id);
 }
 
 /* Open the interpreter as a stand-in for kernels that are still being compiled.  Without a stand-in the kernels of the device
@@ -122,7 +122,7 @@ static void log_notes(bl_server *server, const bl_text *why)
     snprintf(server->device_notes, sizeof server->device_notes, "%s", line);
     while (*line != '\0') {
         size_t len = strcspn(line, "\n");
-        bl_log(BL_LOG_INFO, "left out %.*s", (int)len, line);
+        bl_log(BL_LOG_INFO, "not used: %.*s", (int)len, line);
         line += len + (line[len] == '\n');
     }
 }
@@ -162,7 +162,7 @@ static bl_status start_worker(bl_worker *worker, bl_err *err)
                             .arg = worker};
     worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
     if (worker->pool == NULL)
-        return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the memory pool of %s", worker->dev->info.id);
     BL_TRY(bl_evictables_create(worker, &worker->evictables, err));
     return bl_queue_create(worker->dev->info.id, worker->server->settings.max_queue, 1, &hooks, &worker->queue, err);
 }
@@ -246,7 +246,7 @@ bl_status bl_worker_place(bl_server *server, const char *id, bool own, bl_worker
     if (!atomic_load(&(*out)->drained))
         return BL_OK;
     if (!own)
-        return bl_fail(err, BL_EBUSY, "%s takes no new work, since it is drained; GET /api/v1/devices tells which do",
+        return bl_fail(err, BL_EBUSY, "%s is drained and takes no new work; GET /api/v1/devices lists the devices",
                        (*out)->dev->info.id);
     *out = best_worker(server);
     return BL_OK;

@@ -13,7 +13,7 @@ bl_status bl_device_tensor_wrap(bl_worker *worker, bl_buffer *buffer, bl_dtype d
     *out = NULL;
     if (held == NULL) {
         bl_pool_release(worker->pool, buffer);
-        return bl_fail(err, BL_ENOMEM, "tensor");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a tensor");
     }
     atomic_init(&held->refs, 1);
     held->worker = worker;

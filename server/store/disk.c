@@ -43,7 +43,7 @@ bl_status bl_disk_open(bl_disk *disk, char *folder, bool alone, bl_err *err)
     if (disk->lock_fd < 0 || fstat(disk->lock_fd, &info) != 0)
         return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be written: %s", strerror(errno));
     if (flock(disk->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return bl_fail(err, BL_ECONFLICT, "another server has the folder of --state");
+        return bl_fail(err, BL_ECONFLICT, "another server uses the folder of --state");
     disk->lock = id_of(&info);
     return BL_OK;
 }
@@ -158,7 +158,7 @@ bool bl_disk_reserve(const bl_disk *disk)
         return whole;
     whole = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
     if (!whole && ftruncate(fd, bytes) != 0) /* some file systems keep the blocks of a file whose allocation failed */
-        bl_log(BL_LOG_WARN, "the reserve in the folder of --state cannot be cut: %s", strerror(errno));
+        bl_log(BL_LOG_WARN, "the reserve file in the folder of --state cannot be shortened: %s", strerror(errno));
     (void)close(fd);
     return whole;
 }

@@ -60,7 +60,7 @@ bl_status bl_evictable_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, 
     BL_TRY(bl_budget_take(&worker->server->memory, bytes, BL_ENOMEM, "what waits on the host", err));
     copy = malloc(bytes > 0 ? bytes : 1);
     st = copy != NULL ? bl_buffer_read(buffer, 0, copy, bytes, err)
-                      : bl_fail(err, BL_ENOMEM, "%zu bytes to wait on the host", bytes);
+                      : bl_fail(err, BL_ENOMEM, "out of host memory for %zu bytes that leave the device", bytes);
     if (st == BL_OK)
         *out = copy;
     else if (copy != NULL)
@@ -258,7 +258,7 @@ bl_status bl_evictables_create(bl_worker *worker, bl_evictables **out, bl_err *e
     bl_evictables *r = calloc(1, sizeof *r);
     *out = r;
     if (r == NULL)
-        return bl_fail(err, BL_ENOMEM, "the memory of %s", worker->dev->info.id);
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the account of memory of %s", worker->dev->info.id);
     r->worker = worker;
     pthread_mutex_init(&r->lock, NULL);
     bl_pool_set_room(worker->pool, eviction_make_room, r);

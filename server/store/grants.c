@@ -84,10 +84,10 @@ static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry
     entry *e = NULL;
     *out = NULL;
     if (grants_count_of(grants, what->owner) >= MOST_GRANTS)
-        return bl_fail(err, BL_ELIMIT, "a key shares at most %d things", MOST_GRANTS);
+        return bl_fail(err, BL_ELIMIT, "a key may share at most %d items", MOST_GRANTS);
     e = bl_calloc(1, sizeof *e);
     if (e == NULL)
-        return bl_fail(err, BL_ENOMEM, "a share");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a share");
     e->grant = *what;
     e->grant.kind = grants_find_kind(what->kind);
     snprintf(e->name, sizeof e->name, "%s", what->name);
@@ -162,7 +162,7 @@ bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bool *is_owed,
 {
     bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_text(what->reader)};
     if (grants_remove_all(grants, is_it, what) == 0)
-        return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", what->kind, what->name);
+        return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared with this key", what->kind, what->name);
     return bl_storage_owe(grants->server->storage,
                           "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3 AND reader = ?4", 4, cells, is_owed,
                           err);
@@ -264,7 +264,7 @@ bl_status bl_grants_create(bl_server *server, bl_grants **out, bl_err *err)
     bl_grants *grants = bl_calloc(1, sizeof *grants);
     *out = grants;
     if (grants == NULL)
-        return bl_fail(err, BL_ENOMEM, "shares");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for shares");
     grants->server = server;
     pthread_mutex_init(&grants->changing, NULL);
     pthread_mutex_init(&grants->lock, NULL);

@@ -67,14 +67,14 @@ static bl_status need_space(bl_registry *registry, uint32_t owner, space **out, 
         return BL_OK;
     s = calloc(1, sizeof *s);
     if (s == NULL)
-        return bl_fail(err, BL_ENOMEM, "a namespace");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a namespace");
     s->owner = owner;
     snprintf(s->id, sizeof s->id, "%u", owner);
     s->names = bl_namemap_create();
     s->programs = bl_namemap_create();
     if (s->names == NULL || s->programs == NULL || bl_namemap_put(registry->spaces, s->id, s, err) != BL_OK) {
         free_space(s);
-        return bl_fail(err, BL_ENOMEM, "a namespace");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a namespace");
     }
     *out = s;
     return BL_OK;
@@ -87,12 +87,14 @@ static bl_status charge_locked(bl_registry *registry, uint32_t owner, size_t byt
     space *s = NULL;
     BL_TRY(need_space(registry, owner, &s, err));
     if (s->held_bytes + bytes > quota)
-        return bl_fail(err, BL_EQUOTA,
-                       "the key may hold %zu bytes and holds %llu: %zu more are too many; delete tensors or programs", quota,
-                       s->held_bytes, bytes);
+        return bl_fail(
+            err, BL_EQUOTA,
+            "the key has a quota of %zu bytes in memory and uses %llu, so %zu more do not fit; delete tensors or programs", quota,
+            s->held_bytes, bytes);
     if (all > 0 && registry->held_bytes + all > limit)
         return bl_fail(err, BL_ENODEVMEM,
-                       "%zu bytes more would be over the limit of %llu for what is held (--max-held); delete tensors or programs",
+                       "%zu bytes more would exceed the limit of %llu bytes for tensors and programs (--max-held); delete "
+                       "tensors or programs",
                        all, limit);
     s->held_bytes += bytes;
     registry->held_bytes += all;
@@ -171,7 +173,7 @@ static void registry_forget(bl_registry *registry, uint32_t owner, const bl_devi
 {
     bl_err err = {0};
     if (held != NULL && held->durable != 0 && bl_durable_forget(registry->server, owner, held->durable, &err) != BL_OK)
-        bl_log(BL_LOG_WARN, "a durable tensor cannot be forgotten: %s", err.text);
+        bl_log(BL_LOG_WARN, "the record of a durable tensor cannot be deleted: %s", err.text);
 }
 
 static void put_away(bl_registry *registry, uint32_t owner, bl_device_tensor *held)
@@ -243,7 +245,7 @@ static bl_status registry_put_locked(bl_registry *registry, const bl_request *rq
     BL_TRY(find_names(registry, rq->owner, id, &names, &s, err));
     *old = bl_namemap_get(names, name);
     if (*old == NULL && s->ntensors >= registry->server->settings.max_tensors)
-        return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit (--max-tensors)", s->ntensors);
+        return bl_fail(err, BL_ENODEVMEM, "the server has %zu tensors, the limit (--max-tensors); delete tensors", s->ntensors);
     BL_TRY(bl_namemap_put(names, name, held, err));
     s->ntensors += *old == NULL;
     return BL_OK;
@@ -321,7 +323,7 @@ bl_status bl_registry_get(bl_registry *registry, uint32_t owner, const char *id,
     if (bl_device_tensor_lost(*out)) {
         bl_device_tensor_release(*out);
         *out = NULL;
-        return bl_fail(err, BL_ECONFLICT, "tensor \"%.128s\" was lost when its device was reopened; send it again", name);
+        return bl_fail(err, BL_ECONFLICT, "tensor \"%.128s\" was lost when its device was reopened; send the tensor again", name);
     }
     return BL_OK;
 }
@@ -451,7 +453,7 @@ static bl_status make_lease(bl_registry *registry, double ttl, lease **out, bl_e
         if (made != NULL)
             bl_namemap_destroy(made->names);
         free(made);
-        return bl_fail(err, BL_ENOMEM, "lease");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a lease");
     }
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(made->id + 2 * i, 3, "%02x", random[i]);
@@ -466,7 +468,7 @@ static bl_status add_lease(bl_registry *registry, uint32_t owner, lease *made, b
     space *s = NULL;
     BL_TRY(need_space(registry, owner, &s, err));
     if (s->nleases >= registry->server->settings.max_leases)
-        return bl_fail(err, BL_ENODEVMEM, "there are %zu leases, which is the limit (--max-leases)", s->nleases);
+        return bl_fail(err, BL_ENODEVMEM, "the server has %zu leases, the limit (--max-leases); delete leases", s->nleases);
     made->space = s;
     BL_TRY(bl_namemap_put(registry->leases, made->id, made, err));
     s->nleases++;
@@ -569,11 +571,11 @@ static bl_status put_program_locked(bl_registry *registry, uint32_t owner, const
     BL_TRY(find_names(registry, owner, program->doc.options.lease, &names, &s, err)); /* fails if the lease has ended */
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)
-        return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
+        return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" exists already", name);
     if (*old != NULL)
         BL_TRY(bl_program_check_claim(atomic_load(&(*old)->claim), name, err));
     if (*old == NULL && bl_namemap_count(s->programs) >= registry->server->settings.max_programs)
-        return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit (--max-programs)",
+        return bl_fail(err, BL_ENODEVMEM, "the server has %zu programs, the limit (--max-programs); delete programs",
                        bl_namemap_count(s->programs));
     return bl_namemap_put(s->programs, name, program, err);
 }
@@ -762,7 +764,7 @@ bl_status bl_registry_create(bl_server *server, bl_registry **out, bl_err *err)
     bl_registry *registry = calloc(1, sizeof *registry);
     *out = registry;
     if (registry == NULL)
-        return bl_fail(err, BL_ENOMEM, "registry");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the registry");
     registry->server = server;
     pthread_mutex_init(&registry->lock, NULL);
     registry->spaces = bl_namemap_create();
@@ -773,7 +775,7 @@ bl_status bl_registry_create(bl_server *server, bl_registry **out, bl_err *err)
     bl_namemap_destroy(registry->leases);
     free(registry);
     *out = NULL;
-    return bl_fail(err, BL_ENOMEM, "registry");
+    return bl_fail(err, BL_ENOMEM, "out of host memory for the registry");
 }
 
 void bl_registry_destroy(bl_registry *registry)

@@ -33,7 +33,7 @@ bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kin
     if (bl_registry_shared(rq->server->registry, rq->owner, kind, name, &owner) == NULL || has_own(rq, lease, kind, name))
         return BL_OK;
     return bl_fail(&rq->err, BL_ECONFLICT,
-                   "\"%.128s\" is the name of a %s that another key shares, to be read only; take another", name, kind);
+                   "\"%.128s\" is the name of a %s that another key shares for reading; choose another name", name, kind);
 }
 
 typedef struct wanted {
@@ -48,14 +48,14 @@ static bl_status shares_resolve(bl_request *rq, const char *const *names, const 
         if (names[i] == NULL)
             continue;
         if (out->kind != NULL)
-            return bl_fail(&rq->err, BL_EGRAPH, "a share is of one thing: of a %s or of a %s, not of both", out->kind,
+            return bl_fail(&rq->err, BL_EGRAPH, "a share must name one item, a %s or a %s, not both", out->kind,
                            bl_share_kinds[i]);
         out->kind = bl_share_kinds[i];
         out->name = names[i];
     }
     if (out->kind == NULL || to == NULL)
         return bl_fail(&rq->err, BL_EGRAPH,
-                       "a share needs tensor, program, model or job, and to: a key's name, or * for every key");
+                       "a share needs one of tensor, program, model and job, and \"to\", the name of a key or * for every key");
     return strcmp(to, "*") != 0 ? bl_key_check_name(to, &rq->err) : BL_OK;
 }
 

@@ -142,11 +142,12 @@ static bl_status set_aside(const bl_storage *store, const char *path, bool damag
     char *aside = bl_database_aside(path, damaged ? "damaged" : "newer");
     bool good = aside != NULL && set_parts_aside(store, aside) && bl_database_set_aside(path, aside);
     if (good)
-        bl_log(BL_LOG_WARN,
-               "the store in the folder of --state is %s: it is set aside as %s, its files in %s.files, and begun anew",
-               damaged ? "damaged" : "of a later version", strrchr(aside, '/') + 1, strrchr(aside, '/') + 1);
+        bl_log(
+            BL_LOG_WARN,
+            "the store in the folder of --state is %s; it was moved to %s, its files to %s.files, and an empty store was created",
+            damaged ? "damaged" : "of a later version", strrchr(aside, '/') + 1, strrchr(aside, '/') + 1);
     free(aside);
-    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
+    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the unusable store cannot be moved aside");
 }
 
 /* Open the database. If the disk is full, release the reserve, a step at a time. */
@@ -167,7 +168,7 @@ static bl_status storage_open_file(bl_storage *store, const char *path, bl_err *
         how = open_database(store, path);
     }
     if (how == BL_DATABASE_FOREIGN)
-        return bl_fail(err, BL_ECONFLICT, BL_DISK_DATABASE " in the folder of --state is another program's");
+        return bl_fail(err, BL_ECONFLICT, BL_DISK_DATABASE " in the folder of --state belongs to another program");
     if (how != BL_DATABASE_READY)
         return bl_fail(err, BL_ESTORAGE, BL_DISK_DATABASE " in the folder of --state cannot be opened%s",
                        bl_disk_is_full(&store->disk) ? ": the disk is full" : "");
@@ -187,14 +188,14 @@ static bl_status storage_choose_folder(bl_storage *store, const char *folder, bl
         return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
     }
     if (path == NULL) {
-        bl_log(BL_LOG_WARN, "there is no folder for what outlives the server (--state): nothing is kept");
+        bl_log(BL_LOG_WARN, "without --state the server stores nothing on disk");
         return BL_OK;
     }
     if (bl_disk_open(&store->disk, path, true, &why) == BL_OK)
         return BL_OK;
     if (folder[0] != '\0')
         return bl_fail(err, why.status, "%s", why.text);
-    bl_log(BL_LOG_WARN, "%s: nothing that this server keeps outlives it", why.text);
+    bl_log(BL_LOG_WARN, "%s: the server stores nothing on disk", why.text);
     bl_disk_close(&store->disk);
     return BL_OK;
 }
@@ -205,7 +206,7 @@ static bl_status join_folder(bl_storage *store, const char *folder, bl_err *err)
     if (strcmp(folder, "none") != 0)
         path = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
     if (path == NULL)
-        return bl_fail(err, BL_ECONFLICT, "there is no folder for what outlives a server: --state names one");
+        return bl_fail(err, BL_ECONFLICT, "the server stores nothing on disk; start the server with --state");
     if (!bl_folder_make(path)) {
         free(path);
         return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
@@ -221,7 +222,7 @@ static bl_status storage_open_store(const char *folder, bool alone, bl_storage *
     bl_status st = BL_OK;
     *out = NULL;
     if (store == NULL)
-        return bl_fail(err, BL_ENOMEM, "the store");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the store");
     store->disk = (bl_disk){.folder_fd = -1, .lock_fd = -1};
     store->last_debt = &store->debts;
     store->alone = alone;
@@ -232,7 +233,7 @@ static bl_status storage_open_store(const char *folder, bool alone, bl_storage *
     st = alone ? storage_choose_folder(store, folder, err) : join_folder(store, folder, err);
     if (st == BL_OK) {
         path = store->disk.folder != NULL ? path_in(store->disk.folder, BL_DISK_DATABASE) : strdup(":memory:");
-        st = path != NULL ? storage_open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
+        st = path != NULL ? storage_open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "out of host memory for the store");
     }
     free(path);
     if (st != BL_OK) {
@@ -358,9 +359,9 @@ static bl_status storage_tell(bl_storage *store, int code, bl_err *err)
     if (code == SQLITE_DONE || code == SQLITE_OK)
         return BL_OK;
     if (code == SQLITE_CONSTRAINT)
-        return bl_fail(err, BL_ECONFLICT, "that is there already");
+        return bl_fail(err, BL_ECONFLICT, "an item of this name exists already");
     if (code == SQLITE_NOMEM)
-        return bl_fail(err, BL_ENOMEM, "the store");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the store");
     bl_log(BL_LOG_WARN, "the store failed: %s", sqlite3_errmsg(store->db));
     return bl_fail(err, BL_ESTORAGE, "the store failed: %s", sqlite3_errstr(code));
 }
@@ -476,8 +477,8 @@ static bool storage_copy_row(void *arg, const bl_cell *cells, int n)
 bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err)
 {
     copying c = {.arena = bl_arena_create(0), .end = &c.first};
-    bl_status st =
-        c.arena != NULL ? bl_storage_run(store, sql, 0, NULL, storage_copy_row, &c, err) : bl_fail(err, BL_ENOMEM, "rows");
+    bl_status st = c.arena != NULL ? bl_storage_run(store, sql, 0, NULL, storage_copy_row, &c, err)
+                                   : bl_fail(err, BL_ENOMEM, "out of host memory for rows");
     if (st == BL_OK)
         st = bl_arena_status(c.arena, err);
     for (const copied *one = c.first; st == BL_OK && one != NULL; one = one->next)
@@ -573,7 +574,7 @@ void bl_storage_tend(bl_storage *store)
     pthread_mutex_lock(&store->lock);
     if (there != !store->gone)
         bl_log(there ? BL_LOG_INFO : BL_LOG_ERROR, "the folder of --state %s",
-               there ? "is there again"
+               there ? "is available again"
                      : "was removed or replaced: no data is kept until the folder is back, or the server is started again");
     store->gone = !there;
     if (there && store->alone) {

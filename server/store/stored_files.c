@@ -56,7 +56,7 @@ static bl_status draw_name(char name[BL_STORED_NAME], bl_err *err)
 {
     uint64_t word[2] = {0};
     if (getrandom(word, sizeof word, 0) != (ssize_t)sizeof word)
-        return bl_fail(err, BL_ENOMEM, "a random name for a file");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a random name for a file");
     snprintf(name, BL_STORED_NAME, "%016llx%016llx", (unsigned long long)word[0], (unsigned long long)word[1]);
     return BL_OK;
 }
@@ -213,7 +213,7 @@ static bl_status stored_files_sweep(const bl_server *server, bl_stored_kind kind
 {
     named_files all = {.server = server, .kind = kind, .names = bl_namemap_create()};
     char sql[SQL_BYTES];
-    bl_status st = all.names != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "names of files");
+    bl_status st = all.names != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for names of files");
     snprintf(sql, sizeof sql, "SELECT file, owner FROM %s", kinds[kind].table);
     if (st == BL_OK)
         st = bl_storage_run(server->storage, sql, 0, NULL, note_name, &all, err);

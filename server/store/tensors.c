@@ -17,7 +17,8 @@ bl_status bl_tensors_check_name(bl_request *rq)
 {
     if (!bl_wire_name_ok(rq->head.param[0]))
         return bl_fail(&rq->err, BL_EINVAL,
-                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128",
+                       "\"%.160s\" is not a valid name: a name has at most 128 characters, a letter or _ and then letters, "
+                       "digits and _ . : / -",
                        rq->head.param[0]);
     return BL_OK;
 }
@@ -93,9 +94,10 @@ bl_status bl_tensors_keep(bl_request *rq, bl_device_tensor *held)
     if (durable == NULL || strcmp(durable, "false") == 0)
         return put_on_shelf(rq);
     if (strcmp(durable, "true") != 0)
-        return bl_fail(&rq->err, BL_EINVAL, "durable is true or false, not \"%.40s\"", durable);
+        return bl_fail(&rq->err, BL_EINVAL, "durable must be true or false, not \"%.40s\"", durable);
     if (bl_request_query(rq, "lease") != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "durable: a tensor or program of a lease is deleted with the lease, so it cannot be durable");
     return bl_durable_keep(rq, held, rq->head.param[0], put_on_shelf);
 }
 
@@ -154,7 +156,8 @@ static bl_status tensors_put_json(bl_request *rq)
     bl_device_tensor *held = NULL;
     char *host = NULL;
     if (bl_request_query(rq, "dtype") != NULL || bl_request_query(rq, "shape") != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "a JSON tensor says dtype and shape itself, not in the address");
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "the body is a JSON tensor, which has dtype and shape itself; leave them out of the address");
     BL_TRY(bl_tensors_check_put(rq));
     BL_TRY(bl_worker_place(rq->server, bl_request_query(rq, "device"), false, &worker, &rq->err));
     BL_TRY(decode_put(rq, &job));
@@ -164,7 +167,7 @@ static bl_status tensors_put_json(bl_request *rq)
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, held));
     host = bl_device_tensor_host(held);
     if (host == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", held->bytes);
+        return bl_fail(&rq->err, BL_ENOMEM, "out of host memory for a tensor of %zu bytes", held->bytes);
     BL_TRY(bl_tensor_scan(&job.value, host, &rq->err));
     rq->data = held;
     return keep_written(rq);
@@ -277,7 +280,7 @@ bl_status bl_handle_tensors_delete(bl_request *rq)
     if (st != BL_OK)
         return st;
     if (lease != NULL && bl_request_query(rq, "lease") != NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "the lease stands in the address, and in the body too");
+        return bl_fail(&rq->err, BL_EGRAPH, "the lease is given in the address and in the body; give it once");
     if (lease == NULL)
         lease = bl_request_query(rq, "lease");
     if (lease != NULL)

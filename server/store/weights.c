@@ -46,7 +46,7 @@ static bl_status weights_copy_out(bl_program *program, size_t *bytes, bl_err *er
 {
     program->away = calloc((size_t)program->nstates + 1, sizeof *program->away);
     if (program->away == NULL)
-        return bl_fail(err, BL_ENOMEM, "weights");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for weights");
     for (int i = 0; i < program->nstates; i++) {
         const bl_state *state = &program->states[i];
         if (!weights_moves(state) || state->shared != NULL)
@@ -87,7 +87,7 @@ static bool is_away(const bl_program *program, int i)
 static bl_status weights_move_in(bl_program *program, bl_err *err)
 {
     bool *brought = calloc((size_t)program->nstates + 1, sizeof *brought);
-    bl_status st = brought != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "weights");
+    bl_status st = brought != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for weights");
     for (int i = 0; st == BL_OK && i < program->nstates; i++) {
         bl_state *state = &program->states[i];
         if (!is_away(program, i))

@@ -247,7 +247,7 @@ static bl_status make_url(const char *url, char **out, bl_err *err)
         len--;
     *out = malloc(len + sizeof path);
     if (*out == NULL)
-        return bl_fail(err, BL_ENOMEM, "exporter");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the exporter of traces");
     memcpy(*out, url, len);
     (*out)[len] = '\0';
     if (len < sizeof path - 1 || strcmp(*out + len - (sizeof path - 1), path) != 0)
@@ -294,10 +294,10 @@ static bl_status exporter_start(bl_exporter *exporter, const bl_exporter_options
     bl_trace_hex((const unsigned char *)id, sizeof id, exporter->instance);
     BL_TRY(make_url(options->url, &exporter->url, err));
     if (exporter->options.service == NULL || exporter->ring == NULL || exporter->curl == NULL || exporter->headers == NULL)
-        return bl_fail(err, BL_ENOMEM, "exporter");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the exporter of traces");
     set_up_curl(exporter);
     exporter->started = pthread_create(&exporter->thread, NULL, exporter_run_thread, exporter) == 0;
-    return exporter->started ? BL_OK : bl_fail(err, BL_ENOMEM, "the exporter's thread");
+    return exporter->started ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for the exporter's thread");
 }
 
 bl_status bl_exporter_create(const bl_exporter_options *options, bl_exporter **out, bl_err *err)
@@ -306,7 +306,7 @@ bl_status bl_exporter_create(const bl_exporter_options *options, bl_exporter **o
     bl_status st = BL_OK;
     *out = NULL;
     if (exporter == NULL)
-        return bl_fail(err, BL_ENOMEM, "exporter");
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the exporter of traces");
     curl_global_init(CURL_GLOBAL_DEFAULT);
     st = exporter_start(exporter, options, err);
     if (st == BL_OK)

@@ -110,10 +110,10 @@ class Description(unittest.TestCase):
                 ("GET", "/api/v1/tensors/delete", None, 405, "takes POST"),
                 ("POST", "/api/v1/leases", {}, 201, '"ttl":60'),
                 ("PUT", "/api/v1/leases/" + lease, {}, 200, '"ttl":60'),
-                ("POST", "/api/v1/tensors/delete?lease=" + lease, {"names": [], "lease": other}, 422, "in the body too"),
+                ("POST", "/api/v1/tensors/delete?lease=" + lease, {"names": [], "lease": other}, 422, "in the address and in the body"),
                 ("POST", "/api/v1/tensors/delete", {"names": ["a", "b c"]}, 422, "is not a valid name"),
-                ("PUT", "/api/v1/tensors/t?dtype=float32&shape=1", [1], 422, "not in the address"),
-                ("PUT", "/api/v1/programs/p?dims=a:1-2", {"nodes": [], "outputs": []}, 422, "belongs into the document")):
+                ("PUT", "/api/v1/tensors/t?dtype=float32&shape=1", [1], 422, "leave them out of the address"),
+                ("PUT", "/api/v1/programs/p?dims=a:1-2", {"nodes": [], "outputs": []}, 422, "must be a member of the JSON document")):
             with self.subTest(path=path, body=body):
                 answer = self.server.call(method, path, body, self.key)
                 self.assertEqual(status, answer.status, answer.body)

@@ -128,7 +128,7 @@ class ModelTest(ServedCase):
         model.load({}, {"1/model.json": NOWHERE, "1/tokenizer.json": TOKENIZER})
         with self.assertRaises(beamline.BeamlineError) as caught:
             list(model.stream("a", max_tokens=2))
-        self.assertEqual('no logit of model "alphabet" is a number', caught.exception.detail)
+        self.assertEqual('all logits of model "alphabet" are NaN', caught.exception.detail)
         model.unload()
 
     def test_sequences(self):

@@ -65,7 +65,7 @@ class Blobs(ServerTest):
         for first, last in ((0, 99), (300_001, 599_999)):
             answer = self.put(data, data[first:last + 1], content_range(first, last, 600_000))
             self.assertEqual(409, answer.status)
-            self.assertIn("go on with \"bytes 300000-", answer.json["detail"])
+            self.assertIn("continue with \"bytes 300000-", answer.json["detail"])
         self.assertEqual(404, self.server.call("HEAD", path(data)).status)
         self.assertEqual(201, self.put(data, data[300_000:], content_range(300_000, 599_999, 600_000)).status)
         self.assertEqual(data, self.server.call("GET", path(data)).body)
@@ -93,7 +93,7 @@ class Blobs(ServerTest):
         for first, last, total in ((0, 9, 4000), (0, 9, 2000), (2990, 3000, "*")):
             answer = self.put(data, bytes(last + 1 - first), content_range(first, last, total))
             self.assertEqual(409, answer.status, (first, last, total))
-            self.assertIn("has 3000 bytes, not ", answer.json["detail"])
+            self.assertIn("with 3000 bytes, not ", answer.json["detail"])
         self.assertEqual(409, self.put(data, b"", {"content-range": "bytes */4000"}).status)
         answer = self.put(data, b"", {"content-range": "bytes */3000"})
         self.assertEqual(whole, (answer.status, answer.json))
@@ -129,8 +129,8 @@ class Blobs(ServerTest):
     def test_what_is_wrong(self):
         data = b"0123456789"
         cases = (("/api/v1/blobs/md5:00", OCTETS, data, 400, "sha256:"), ("/api/v1/blobs/" + digest(data).upper(), OCTETS, data, 400, "lower case"),
-                 (path(data), {**OCTETS, "content-range": "bytes 5-4/10"}, data, 400, "no range"),
-                 (path(data), {**OCTETS, "content-range": "bytes 0-10/10"}, data + b"x", 400, "no range"),
+                 (path(data), {**OCTETS, "content-range": "bytes 5-4/10"}, data, 400, "not a valid range"),
+                 (path(data), {**OCTETS, "content-range": "bytes 0-10/10"}, data + b"x", 400, "not a valid range"),
                  (path(data), {**OCTETS, "content-range": "bytes -1-3/10"}, data, 400, "Content-Range"),
                  (path(data), {**OCTETS, "content-range": "lines 0-9/10"}, data, 400, "Content-Range"),
                  (path(data), content_range(0, 8, 10), data, 400, "Content-Length"),

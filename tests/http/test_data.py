@@ -147,7 +147,7 @@ class Data(ServerTest):
         self.refused(422, "c.png", file="broken", format="images")
         (self.root / "empty").mkdir()
         self.refused(422, "no .jpg", file="empty", format="images")
-        self.refused(404, "no folder", file="flat/x.png/y", format="images")
+        self.refused(404, "not a folder", file="flat/x.png/y", format="images")
         self.refused(422, "a folder", blob="sha256:" + "0" * 64, format="images")
 
     def test_blob(self):
@@ -281,7 +281,7 @@ class Durable(unittest.TestCase):
         self.assertEqual(0, server.stop())
         server = self.start("--max-held", "5000")
         self.assertEqual({"a"}, set(self.held(server)))
-        self.assertIn("the durable tensor b does not come back", server.log_text())
+        self.assertIn("the durable tensor b cannot be restored", server.log_text())
         self.assertEqual(0, server.stop())
         for name in self.files():
             with open(os.path.join(self.folder, "tensors", name), "r+b") as file:
@@ -394,7 +394,7 @@ class DurablePrograms(unittest.TestCase):
             file.truncate(200)
         server = self.start()
         self.assertEqual(set(), self.names(server))
-        self.assertIn("the durable program a does not come back", server.log_text())
+        self.assertIn("the durable program a cannot be restored", server.log_text())
         self.assertEqual([name], os.listdir(os.path.join(self.folder, "programs")))
 
 

@@ -187,7 +187,7 @@ class Removed(unittest.TestCase):
     def test_t26_a_state_that_is_moved_away_and_back(self):
         name = self.keys.folder.name
         self.check(lambda: os.rename(name, name + ".away"), lambda: os.rename(name + ".away", name))
-        self.assertTrue(self.server.wait_log(lambda lines: any("is there again" in line for line in lines)))
+        self.assertTrue(self.server.wait_log(lambda lines: any("is available again" in line for line in lines)))
 
     def test_t26_a_state_that_another_server_begins_anew(self):
         def replace():
@@ -208,7 +208,7 @@ class Removed(unittest.TestCase):
                 self.server = self.serve()
 
     def test_t26_one_server_at_a_time(self):
-        with self.assertRaisesRegex(RuntimeError, "another server has the folder"):
+        with self.assertRaisesRegex(RuntimeError, "another server uses the folder"):
             self.serve()
         self.assertEqual(200, self.server.call("GET", "/v2/health/ready").status)
 

@@ -146,8 +146,8 @@ class InterpretFirst(unittest.TestCase):
         server = self.serve(BEAMLINE_FAULT="child:1+1")
         for _ in range(3):
             self.check(0, self.run_it(server, graph(0))[0])
-        lines = server.wait_log(lambda lines: any("stays on the interpreter" in line for line in lines), 60)
-        self.assertTrue(any("crashes on kernel" in line for line in lines if "stays on the interpreter" in line), lines[-5:])
+        lines = server.wait_log(lambda lines: any("keeps running in the interpreter" in line for line in lines), 60)
+        self.assertTrue(any("crashes on kernel" in line for line in lines if "keeps running in the interpreter" in line), lines[-5:])
         outputs, stats = self.run_it(server, graph(0))
         self.check(0, outputs)
         self.assertEqual(1, stats["interpreted"])

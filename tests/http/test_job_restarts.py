@@ -645,7 +645,7 @@ class Left(Served):
         folder.joinpath("25.safetensors").write_bytes(b"torn")
         self.server = self.start()
         self.assertEqual((404, "done"), (self.status("p"), self.server.call("GET", f"{J}/{job}").json["state"]))
-        self.assertIn("does not come back", self.server.log_text())
+        self.assertIn("cannot be restored", self.server.log_text())
         self.assertEqual(201, self.server.call("PUT", f"{P}/p", counter()).status)
         self.kill()
         self.assertEqual(404, self.status("p"))

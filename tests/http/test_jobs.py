@@ -359,9 +359,9 @@ class Jobs(ServerTest):
         self.put("free", counter())
         wide = {"n": {"dtype": "float32", "shape": [2]}}
         for status, words, document, members in (
-                (422, ('state "n" is float32[2] in "bad" and float32[] in "free"', "one dtype and shape"), self.watch(state={"by": 1.0, **wide}), {}),
-                (422, ('state "n" is int32[] in', "one dtype and shape"), self.watch(state={"by": {"dtype": "int32", "shape": []}, "n": {"dtype": "int32", "shape": []}}), {}),
-                (422, ("no state of one name",), counter(state={"k": 0}, nodes=[{"id": "v", "op": "add", "in": ["k", 1]}], updates={}, outputs=["v"]), {"entry": "main"}),
+                (422, ('state "n" is float32[2] in "bad" and float32[] in "free"', "the same dtype and shape"), self.watch(state={"by": 1.0, **wide}), {}),
+                (422, ('state "n" is int32[] in', "the same dtype and shape"), self.watch(state={"by": {"dtype": "int32", "shape": []}, "n": {"dtype": "int32", "shape": []}}), {}),
+                (422, ("no state of the same name",), counter(state={"k": 0}, nodes=[{"id": "v", "op": "add", "in": ["k", 1]}], updates={}, outputs=["v"]), {"entry": "main"}),
                 (422, ("belongs to a lease",), self.watch(lease=lease), {}), (422, ("none",), self.watch(), {"entry": "none"}),
                 (422, ("nothing",), self.watch(), {"outputs": ["nothing"]}), (400, ("program",), self.watch(), {"program": 5}),
                 (404, ('there is no program "absent"',), self.watch(), {"program": "absent"})):
@@ -382,7 +382,7 @@ class Jobs(ServerTest):
         evaluate = {"program": "there", "entry": "look", "every": 1, "outputs": ["v"]}
         problem = self.refused(422, self.call("POST", J, {"program": "here", "inputs": {}, "steps": 5, "evaluate": evaluate}))
         self.assertIn(f'"there" is on {devices[1]}', problem["detail"])
-        self.assertIn(f"trained on {devices[0]}", problem["detail"])
+        self.assertIn(f"trains on {devices[0]}", problem["detail"])
 
     def test_early_stop(self):
         """A counter's metric that always worsens, or improves."""

@@ -358,7 +358,7 @@ class Keys(KeyedCase):
             wanted = self.ok(self.call("alice", "POST", P + "/alone/run", {"entry": "ask", "inputs": {"x": x}})).json["outputs"]
             self.assertEqual(wanted, self.ok(future.result()[1]).json["outputs"])
         self.assertEqual(1, self.metric("program_joint_runs_total") - before[0])
-        self.refused(403, self.call("bob", "POST", P + "/alice:four/run", {"entry": "learn", "inputs": {}}), "shared to be read")
+        self.refused(403, self.call("bob", "POST", P + "/alice:four/run", {"entry": "learn", "inputs": {}}), "shared for reading")
         end = time.monotonic() + 20
         while self.seconds().get("bob", 0) <= before[1].get("bob", 0) and time.monotonic() < end:
             time.sleep(0.05)
@@ -415,7 +415,7 @@ class Keys(KeyedCase):
         self.share("waits", net(batching={"delay_us": LONG_US, "preferred_rows": [4]}))
         body = {"entry": "ask", "inputs": {"x": [[1.0] * 6]}}
         futures = [self.begin(key, "waits", body)[0] for key in ("carol", "carol", "bob")]
-        self.refused(429, self.call("carol", "POST", self.path("carol", "waits"), body), "the key may have 2")
+        self.refused(429, self.call("carol", "POST", self.path("carol", "waits"), body), "the key has its quota of 2 requests")
         futures.append(self.begin("bob", "waits", body)[0])
         for future in futures:
             self.ok(future.result()[1])

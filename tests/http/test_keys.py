@@ -247,8 +247,8 @@ class Life(unittest.TestCase):
     def test_words_that_are_none(self):
         self.keys.make("a", "run,train", "--rate", "2.5", "--memory", "1G", "--ttl", "30d")
         for words, says in ((("create", "a", "--scopes", "run"), "already"), (("create", "b"), "scope"), (("create", "b", "--scopes", "walk"), "walk"),
-                            (("create", "../b", "--scopes", "run"), "no name"), (("create", "b:c", "--scopes", "run"), "no name"),
-                            (("create", "n" * 64, "--scopes", "run"), "no name"), (("revoke", "none"), "no key"), (("rotate", "none"), "no key"),
+                            (("create", "../b", "--scopes", "run"), "not a valid name"), (("create", "b:c", "--scopes", "run"), "not a valid name"),
+                            (("create", "n" * 64, "--scopes", "run"), "not a valid name"), (("revoke", "none"), "no key"), (("rotate", "none"), "no key"),
                             (("set", "none", "--rate", "1"), "no key"), (("set", "a", "--rate", "-1"), "rate"), (("set", "a", "--rate", "x"), "rate"),
                             (("set", "a", "--queue", "1.5"), "queue"), (("set", "a", "--ttl", "soon"), "ttl"), (("set", "a", "--nothing", "1"), "nothing"),
                             (("set", "a", "--rate"), "")):
@@ -298,7 +298,7 @@ class Quotas(KeyedCase):
         self.assertEqual({200}, {self.call("free", "GET", "/api/v1/tensors").status for _ in range(50)})
 
     def test_t23_device_seconds(self):
-        answer = self.refused(429, self.call("spent", "POST", "/api/v1/run", graph()), "0 s a day")
+        answer = self.refused(429, self.call("spent", "POST", "/api/v1/run", graph()), "quota of 0 s of device time a day")
         self.assertLessEqual(int(answer.headers["retry-after"]), 86400)
         self.ok(self.call("spent", "PUT", "/api/v1/tensors/t", [1]), 201)
         self.call("root", "PUT", "/api/v1/keys/spent", {"quotas": {"device_seconds": 100}})

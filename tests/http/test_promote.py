@@ -156,7 +156,7 @@ class Kept(unittest.TestCase):
         self.again()
         self.gone(1)
         self.assertEqual(3, self.infer(2))
-        self.assertIn("version 1 of model m does not come back", self.server.log_text())
+        self.assertIn("version 1 of model m cannot be restored", self.server.log_text())
         self.assertEqual(2, self.files())
 
     def test_beside_the_folder(self):

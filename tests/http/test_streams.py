@@ -59,9 +59,9 @@ class Ends(unittest.TestCase):
         def rotate():
             self.keys["bob"] = self.call("root", "POST", "/api/v1/keys/bob/rotate")["key"]
         for take, status, words, again in (
-                (lambda: self.call("ann", "DELETE", f"/api/v1/shares?job={self.job}&to=bob", status=204), 403, "not shared", self.share),
+                (lambda: self.call("ann", "DELETE", f"/api/v1/shares?job={self.job}&to=bob", status=204), 403, "no longer shared", self.share),
                 (rotate, 401, "another secret", lambda: None),
-                (lambda: self.call("root", "PUT", "/api/v1/keys/bob", {"scopes": ["infer"]}), 403, "not good for this",
+                (lambda: self.call("root", "PUT", "/api/v1/keys/bob", {"scopes": ["infer"]}), 403, "no longer has the scope",
                  lambda: self.call("root", "PUT", "/api/v1/keys/bob", {"scopes": ["run", "train"]})),
                 (lambda: self.call("root", "PUT", "/api/v1/keys/bob", {"ttl": 1}), 401, "expired", lambda: self.call("root", "PUT", "/api/v1/keys/bob", {"ttl": None})),
                 (lambda: self.call("root", "DELETE", "/api/v1/keys/bob", status=204), 401, "revoked", rotate)):

@@ -231,7 +231,7 @@ class HowMany(ServerTest):
                 if flag != "held":
                     self.assertEqual(201, self.call(method, path.format("a"), document).status)
                 answer = self.call(method, path.format("b"), document)
-                self.assertEqual((507, "no room"), (answer.status, answer.json["title"]), answer.body)
+                self.assertEqual((507, "no space left"), (answer.status, answer.json["title"]), answer.body)
                 self.assertIn(f"(--max-{flag})", answer.json["detail"])
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Changes(ModelsTest):
         self.assertEqual(2, self.answer("warm"))
         for change, word in (({"batch_size": 100}, "size 100"), ({"inputs": {}}, 'no input "x"'),
                              ({"inputs": {"x": {"data_type": "TYPE_FP32", "dims": [5], "zero_data": True}}}, "size 5"),
-                             ({"inputs": {"x": {"data_type": "TYPE_INT8", "dims": [4], "zero_data": True}}}, "another type"),
+                             ({"inputs": {"x": {"data_type": "TYPE_INT8", "dims": [4], "zero_data": True}}}, "another data type"),
                              ({"inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4]}}}, "zero_data")):
             self.repository.put("cold", 1, elementwise("mul", 2), model_warmup=[{**WARM[0], **change}])
             self.refused(400, self.load("cold"), word)
@@ -131,7 +131,7 @@ class Broken(ModelsTest):
             self.assertEqual("READY", self.index()[f"{marker}-{number}", "1"][0])
             said = [line for line in self.server.log_text().splitlines() if f"model {marker}-{number}: " in line]
             self.assertEqual(1, len(said), said)
-            self.assertIn("it is new", said[0])
+            self.assertIn("found in the folder of models", said[0])
 
     def test_at_the_start(self):
         self.assertEqual("UNAVAILABLE", self.reason("bad", None, self.BAD)[0])
@@ -177,7 +177,7 @@ class Broken(ModelsTest):
         self.repository.put("gone", 1, elementwise("mul", 2), max_batch_size="x")
         self.reason("gone", None, self.BAD)
         shutil.rmtree(self.repository.path / "gone")
-        self.server.wait_log(lambda lines: any("model gone: its folder is gone" in line for line in lines), 30)
+        self.server.wait_log(lambda lines: any("model gone: its folder was removed" in line for line in lines), 30)
         self.refused(404, self.infer("gone", ROW), "there is no model")
         self.assertNotIn(("gone", None), self.index())
 

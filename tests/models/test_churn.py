@@ -56,7 +56,7 @@ class Churn(ModelsTest):
             kind = draw.randrange(4)
             answer = (self.unload(name) if kind == 0 else self.load(name) if kind == 1 else self.load(name, **sent(draw.choice(FACTORS))) if kind == 2
                       else self.load(name, config="{"))
-            late = kind in (1, 2) and answer.status == 400 and answer.json["error"].endswith("it was unloaded meanwhile")
+            late = kind in (1, 2) and answer.status == 400 and answer.json["error"].endswith("the model was unloaded while it was being loaded")
             if not late and answer.status != (400 if kind == 3 else 200):
                 wrong.append((kind, answer.status, answer.body))
 

@@ -174,10 +174,10 @@ class Several(ModelsTest):
 
     def test_groups_that_cannot_be(self):
         for group, word in (([{"count": 2}], "name several devices"), ([{"kind": "KIND_MODEL"}], "KIND_AUTO, KIND_CPU and KIND_GPU"),
-                            ([{"kind": "KIND_CPU", "gpus": [0]}], "KIND_CPU takes no"), ([{"kind": "KIND_GPU", "gpus": [97]}], "no GPU 97"),
-                            ([{"gpus": [97]}], "no GPU 97"), ([{"kind": "KIND_GPU", "device": "interp:0"}], "no device of the kind"),
-                            ([{"device": "interp:0", "gpus": [0]}], "either"), ([{"device": "interp:1"}, {"device": "interp:1"}], "interp:1 stands there twice"),
-                            ([{}, {"device": "opencl:0"}], "opencl:0 stands there twice"), ([{}, {}], "the best one stands there twice"),
+                            ([{"kind": "KIND_CPU", "gpus": [0]}], "KIND_CPU takes no"), ([{"kind": "KIND_GPU", "gpus": [97]}], "gpus has 97"),
+                            ([{"gpus": [97]}], "gpus has 97"), ([{"kind": "KIND_GPU", "device": "interp:0"}], "not a device of the kind"),
+                            ([{"device": "interp:0", "gpus": [0]}], "exclude each other"), ([{"device": "interp:1"}, {"device": "interp:1"}], "interp:1 is given twice"),
+                            ([{}, {"device": "opencl:0"}], "opencl:0 is given twice"), ([{}, {}], "the best one is given twice"),
                             ([{"gpus": ["0"]}], "gpus"), ([{"count": 0}], "count"), ([{"kind": 1}], "kind"), ([{"device": "interp:7"}], "interp:7"),
                             ([{"device": f"interp:{i}"} for i in range(17)], "over 16")):
             self.repository.put("bad", 1, product(), instance_group=group)

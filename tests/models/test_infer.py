@@ -102,9 +102,9 @@ class Infer(ModelsTest):
         self.assertEqual(floats(2, 4, 6, 8), split(answer)[1]["y"])
         answer = self.ok(self.infer("same_float32", floats(1, 2, 3), {HEADER: "0"}))
         self.assertEqual([3], split(answer)[0]["outputs"][0]["shape"])
-        self.refused(400, self.infer("double", floats(1, 2, 3), {HEADER: "0"}), "no size of input")
-        self.refused(400, self.infer("same_float32", b"12345", {HEADER: "0"}), "no size of input")
-        self.refused(400, self.infer("pair", b"12345678", {HEADER: "0"}), "models of one input")
+        self.refused(400, self.infer("double", floats(1, 2, 3), {HEADER: "0"}), "no shape of input")
+        self.refused(400, self.infer("same_float32", b"12345", {HEADER: "0"}), "no shape of input")
+        self.refused(400, self.infer("pair", b"12345678", {HEADER: "0"}), "a model of one input")
         answer = self.ok(self.infer("upper", b"quiet", {HEADER: "0"}))
         self.assertEqual(texts(b"QUIET"), split(answer)[1]["shout"])
 
@@ -146,7 +146,7 @@ class Infer(ModelsTest):
             self.assertEqual([2, 4, 6, 8], self.ok(self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], **extra})).json["y"])
         self.refused(503, self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], "parameters": {"timeout": 1}}), "timeout")
         for extra, word in (({"parameters": {"timeout": -1}}, "timeout"), ({"timeout": 2**63}, "timeout"), ({"sequence_start": 1}, "sequence_start"), ({"mine": "a"}, 'no input "mine"'),
-                            ({"sequence_id": 4, "sequence_start": True}, "no sequences"), ({"parameters": {"mine": [1]}}, 'no input "mine"'), ({"parameters": {"triton_a": 1}}, "reserved")):
+                            ({"sequence_id": 4, "sequence_start": True}, "takes no sequence_id"), ({"parameters": {"mine": [1]}}, 'no input "mine"'), ({"parameters": {"triton_a": 1}}, "reserved")):
             with self.subTest(str(extra)):
                 self.refused(400, self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], **extra}), word)
 
@@ -160,7 +160,7 @@ class Infer(ModelsTest):
                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n").encode() + body
         got, _ = self.server.raw(raw)
         self.assertRegex(got, rb"^HTTP/1.1 400")
-        self.assertIn(b"stands there twice", got)
+        self.assertIn(b"is given twice", got)
 
     def test_t7_sizes_of_the_tail(self):
         def ask(size, tail, shape=(1, 4), datatype="FP32"):
@@ -195,7 +195,7 @@ class Infer(ModelsTest):
                            (document(a, b, numbers("c", [1], [3], "INT64")), 'no input "c"'), (document(a, {**b, "name": ""}), "empty"),
                            (document(a, b, outputs=[{"name": "s"}, {"name": "s"}]), "asked for twice"),
                            (document(a, b, outputs=[{"name": ""}]), "empty"), (document(a, b, outputs=[{"name": "q"}]), 'no output "q"'),
-                           (document(a, b, outputs=[{"name": "s"}] * 100000), "100000 outputs; the limit is"), (document(a, {**b, "datatype": "FP32"}), "of INT64, and not of FP32"),
+                           (document(a, b, outputs=[{"name": "s"}] * 100000), "100000 outputs; the limit is"), (document(a, {**b, "datatype": "FP32"}), "INT64, not FP32"),
                            (document(a, {**b, "datatype": "FP8"}), "FP8"), (document(*[a] * 50000), "50000 inputs; the limit is"), ({}, "inputs"), ([], "object"),
                            (document(a, b, other=1), "unknown member"),
                            (document(a, b, id=5), "id"), (document({**a, "parameters": {"shared_memory_region": "r"}}, b), "shared memory")):
@@ -254,8 +254,8 @@ class Infer(ModelsTest):
     def test_unknown(self):
         self.refused(404, self.infer("nobody", document()), "nobody")
         self.refused(404, self.infer("double/versions/7", document()), "version 7")
-        self.refused(400, self.infer("double/versions/0", document()), "no version")
-        self.refused(400, self.infer("double/versions/one", document()), "no version")
+        self.refused(400, self.infer("double/versions/0", document()), "not a version")
+        self.refused(400, self.infer("double/versions/one", document()), "not a version")
         self.refused(404, self.call("GET", "/v2/models/double/nothing"))
         answer = self.call("GET", "/v2/models/double/infer")
         self.refused(405, answer)

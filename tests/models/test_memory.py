@@ -52,7 +52,7 @@ class Memory(ModelsTest):
         self.fails("sequence_start", sequence_id=77)
         self.fails("128 bytes", sequence_id="x" * 129)
         self.fails("sequence_id", sequence_id=-1)
-        self.refused(400, self.infer("plain", document(numbers("x", [1, 4], [1, 2, 3, 4]), parameters={"sequence_id": 5, "sequence_start": True})), "no sequences")
+        self.refused(400, self.infer("plain", document(numbers("x", [1, 4], [1, 2, 3, 4]), parameters={"sequence_id": 5, "sequence_start": True})), "takes no sequence_id")
         self.assertIn("sequence_batching", self.ok(self.call("GET", "/v2/models/adder/config")).json)
 
     def test_sequences_by_generate(self):

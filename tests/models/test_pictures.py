@@ -105,7 +105,7 @@ class Pictures(ModelsTest):
         picture = png(2, 2, ORANGE)
         for value in ("0", "-1", "%2B1", "x", "", "1e3", "99999999999999999999"):
             self.refused(400, self.send("rows", picture, query="?classes=" + value), "classes is")
-        self.refused(400, self.call("POST", "/v2/models/rows/infer?classes=2", document(numbers("pixels", [1], [1], "UINT8"))), "envelope")
+        self.refused(400, self.call("POST", "/v2/models/rows/infer?classes=2", document(numbers("pixels", [1], [1], "UINT8"))), "JSON request")
         self.refused(400, self.send("rows", b"no picture"), "neither a JPEG nor a PNG")
         self.refused(400, self.send("rows", picture[:40]), 'input "pixels" of model "rows"')
         self.refused(400, self.send("own", png(65, 2, ORANGE)), "w is 65")

@@ -94,7 +94,7 @@ class RefusedLaunches(unittest.TestCase):
                     outcome, answer = "whole", self.step(server, who, place, place == 0)
                 if answer.status != 200:
                     self.assertEqual(400, answer.status, answer.body)
-                    self.assertIn("start it anew", answer.json["error"])
+                    self.assertIn("start the sequence again", answer.json["error"])
                     self.assertEqual(400, self.step(server, who, place, False).status)
                     outcome, sums[who], answer = "lost", [COLS] * ROWS, self.step(server, who, place, True)
                 sums[who][place] = COLS * place

@@ -135,7 +135,7 @@ class Repositories(ModelsTest):
     def test_t16_names(self):
         for name in ("..%2fx", "%2fetc", "a%2f..%2fb", ".", "..", ".hidden", "-x", "%20", "a%20b", "a" * 129, "caf%c3%a9", "a%3ab"):
             with self.subTest(name):
-                self.refused(400, self.load(name), "is no model's name")
+                self.refused(400, self.load(name), "is not a valid name of a model")
         self.refused(400, self.load("a%00b"))
         self.refused(400, self.call("POST", "/v2/repository/models/x/load", {"parameters": {"file:1/../../x": coded({}), "config": "{}"}}), "file:VERSION/")
         for file in ("file:", "file:/model.json", "file:0/model.json", "file:-1/model.json", "file:1/config.json", "file:1/model.json/", "file:1//model.json",
@@ -163,7 +163,7 @@ class Repositories(ModelsTest):
         config = self.ok(self.call("GET", "/v2/models/line/config")).json
         self.ok(self.load("line", config=json.dumps(config)))  # the server accepts its own configuration
         config["input"][0]["dims"] = [7]
-        self.refused(400, self.load("line", config=json.dumps(config)), 'says dims [7]')
+        self.refused(400, self.load("line", config=json.dumps(config)), 'gives the dims [7]')
         self.ok(self.load("times", config='{"version_policy": {"specific": {"versions": [2]}}}'))
         self.assertEqual(["2"], self.versions("times"))
         self.ok(self.load("times"))
@@ -187,10 +187,10 @@ class Repositories(ModelsTest):
                 if folder == "7":
                     (self.repository.path / "odd-7" / "7" / "model.json").rename(self.repository.path / "odd-7" / "7" / "other.json")
                 answer = self.load("odd-" + folder)
-                self.refused(400, answer, "no folder named by a number from 1 on with a model.json or model.onnx")
+                self.refused(400, answer, "a folder named by a number from 1 on with a model.json or model.onnx")
                 self.assertNotIn("policy", answer.json["error"])
                 self.assertEqual(("UNAVAILABLE", answer.json["error"]), self.index()["odd-" + folder, None])
-        self.assertIn("no folder named by a number", self.index()["empty", None][1])
+        self.assertIn("a folder named by a number", self.index()["empty", None][1])
 
     def test_members_that_triton_has(self):
         """An unsupported member of Triton's configuration gives an error in any object, with the supported alternative."""
@@ -209,7 +209,7 @@ class Repositories(ModelsTest):
             with self.subTest(path, config=config):
                 answer = self.load("times", config=json.dumps(config))
                 self.refused(501, answer, word)
-                self.assertIn("not supported here: ", answer.json["error"])
+                self.assertIn("this field is not supported: ", answer.json["error"])
                 self.assertIn(path, answer.json["error"])
         self.refused(400, self.load("times", config='{"instance_group": [{"optimization": {}}]}'), 'unknown member "optimization"')
 

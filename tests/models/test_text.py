@@ -292,19 +292,19 @@ class Text(TextTest):
         self.assertIn("stop", stops)  # at a "z", which the configuration defines as the end
 
     def test_what_is_refused(self):
-        for members, word in (({}, "text_input"), ({"text_input": 5}, "string"), ({"text_input": "a", "tokens": [1]}, 'no parameter "tokens"'),
+        for members, word in (({}, "text_input"), ({"text_input": 5}, "string"), ({"text_input": "a", "tokens": [1]}, 'unknown parameter "tokens"'),
                               ({"text_input": "a", "max_tokens": 0}, "max_tokens"), ({"text_input": "a", "max_tokens": 1.5}, "max_tokens"),
                               ({"text_input": "a", "temperature": -1}, "temperature"), ({"text_input": "a", "temperature": "NaN"}, "temperature"),
                               ({"text_input": "a", "top_p": 1.5}, "top_p"), ({"text_input": "a", "top_k": -2}, "top_k"), ({"text_input": "a", "seed": -1}, "seed"),
                               ({"text_input": "a", "stop": ""}, "stop"), ({"text_input": "a", "stop": ["x"] * 17}, "stop"), ({"text_input": "a", "stop": 5}, "stop"),
                               ({"text_input": "a", "stop": "x" * 257}, "stop"), ({"text_input": "a", "stream": True}, "generate_stream"),
-                              ({"text_input": "a", "seed": 1, "parameters": {"seed": 2}}, "twice"), ({"text_input": ""}, "one token at least"),
+                              ({"text_input": "a", "seed": 1, "parameters": {"seed": 2}}, "twice"), ({"text_input": ""}, "at least one token"),
                               ({"text_input": "a" * 64}, "over 63 tokens"), ({"text_input": "a" * 100000}, "63 tokens"), ({"text_input": "\u4e2d"}, "one token")):
             with self.subTest(str(members)[:80]):
                 self.refused(400, self.call("POST", f"{V2}alphabet.opencl/generate", members), word)
         self.refused(400, self.call("POST", f"{V2}alphabet.opencl/generate_stream", {"text_input": "a", "stream": False}), "generate_stream")
-        self.refused(400, self.generate("nowhere", "a"), "is a number")
-        self.assertIn("is a number", self.events("nowhere", "a")[-1]["error"])
+        self.refused(400, self.generate("nowhere", "a"), "are NaN")
+        self.assertIn("are NaN", self.events("nowhere", "a")[-1]["error"])
         self.refused(400, self.generate("plain", "a"), 'no input "text_input"')
 
     def test_what_it_is_besides(self):
@@ -339,11 +339,11 @@ class Loading(TextTest):
         whole = {**alphabet(), "nodes": [node("logits", "mul", "tokens", 2)]}
         for document, tokenizer, config, word in (
                 (alphabet(), "{", {}, "tokenizer.json: JSON, line 1"), (alphabet(), broken, {}, 'tokenizer.json: model.merges[0]: "nothing" is not in the vocabulary'),
-                (alphabet(), TOKENIZER, parameters(tokens="ids"), 'no "ids" (parameters.tokens)'),
+                (alphabet(), TOKENIZER, parameters(tokens="ids"), 'the input "ids" for the tokens of a text model is missing (parameters.tokens)'),
                 (alphabet(), TOKENIZER, parameters(logits="x"), "parameters.logits"), (alphabet(), TOKENIZER, parameters(position="x"), "parameters.position"),
                 (alphabet(), TOKENIZER, parameters(end="<stop>"), 'no token "<stop>"'), (counter(), TOKENIZER, {}, "parameters.context"),
                 (counter(), TOKENIZER, parameters(context="many"), "must be a number of tokens"), (two, TOKENIZER, {}, 'the input "mask"'),
-                ({**alphabet(), "dims": {"n": [2, 64]}}, TOKENIZER, {}, "named dimension from 1 on")):
+                ({**alphabet(), "dims": {"n": [2, 64]}}, TOKENIZER, {}, "a named dimension that starts at 1")):
             with self.subTest(word):
                 self.put(self.repository, "bad", document, tokenizer, **(config or parameters()))
                 self.refused(400, self.load("bad"), word)

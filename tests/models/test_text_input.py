@@ -180,9 +180,9 @@ class TextInput(TextInputTest):
     def test_what_is_refused(self):
         def ids(name):
             return numbers(name, [1, 3], [2, 4, 3], "INT32")
-        for asked, word in ((document(ids("input_ids")), 'makes its input "input_ids" of "text"'), (document(texts("a"), ids("attention_mask")), 'makes its input "attention_mask"'),
+        for asked, word in ((document(ids("input_ids")), 'computes its input "input_ids" from "text"'), (document(texts("a"), ids("attention_mask")), 'computes its input "attention_mask"'),
                             (document(), 'input "text" of model "mood.opencl" is missing'), (document(texts("a"), texts("b")), "twice"),
-                            (document(numbers("text", [1, 1], [5], "INT32")), "is of BYTES"), (document(texts("a", "b", shape=[1, 2])), "[N] or [N, 1]"),
+                            (document(numbers("text", [1, 1], [5], "INT32")), "has the datatype BYTES"), (document(texts("a", "b", shape=[1, 2])), "[N] or [N, 1]"),
                             (document(texts(*"abcdefghi")), "has 9 texts"), (document(texts("good " * 11)), "over 12 tokens"),
                             (document(texts("a"), numbers("more", [1], [1], "INT32")), 'no input "more"')):
             with self.subTest(word):
@@ -193,12 +193,12 @@ class TextInput(TextInputTest):
         flat = classifier(shape=("batch", "n", 1))
         typed = {"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 1}}], "special_tokens": {}}}
         for status, program, tokenizer, config, word in (
-                (400, classifier(), {}, parameters(text="text", tokens="ids"), 'name an input "ids"'), (400, classifier(), {}, parameters(mask="attention_mask"), "parameters.text"),
-                (400, classifier(), {}, parameters(text="input_ids"), "of its own"), (400, flat, {}, parameters(text="text"), "[tokens] or [texts, tokens]"),
-                (400, classifier(mask="float16"), {}, parameters(text="text"), '"attention_mask" goes with "input_ids"'),
+                (400, classifier(), {}, parameters(text="text", tokens="ids"), 'name the input "ids"'), (400, classifier(), {}, parameters(mask="attention_mask"), "parameters.text"),
+                (400, classifier(), {}, parameters(text="input_ids"), "is also an input"), (400, flat, {}, parameters(text="text"), "[tokens] or [texts, tokens]"),
+                (400, classifier(mask="float16"), {}, parameters(text="text"), '"attention_mask" must have the shape of "input_ids"'),
                 (501, classifier(types=True), typed, parameters(text="text"), "token types other than 0"),
                 (501, classifier(), {"normalizer": {"type": "Nmt"}}, parameters(text="text"), 'tokenizer.json: normalizer: the type "Nmt"'),
-                (400, classifier(), {}, {**parameters(text="text"), "input": [{"name": "text", "data_type": "TYPE_INT32", "dims": [1]}]}, "it is text (TYPE_STRING)"),
+                (400, classifier(), {}, {**parameters(text="text"), "input": [{"name": "text", "data_type": "TYPE_INT32", "dims": [1]}]}, "TYPE_STRING"),
                 (400, classifier(), {}, {**parameters(text="text"), "input": [{"name": "input_ids", "data_type": "TYPE_INT32", "dims": [-1]}]}, 'names input "input_ids"')):
             with self.subTest(word):
                 if program is flat:
@@ -206,7 +206,7 @@ class TextInput(TextInputTest):
                 self.put(self.repository, "bad", program, tokenizer, weights() if "logits" in program["outputs"] else None, **config)
                 self.refused(status, self.load("bad"), word)
         self.repository.put("none", 1, classifier(), weights(), **parameters(text="text"))
-        self.refused(400, self.load("none"), "there is no tokenizer.json")
+        self.refused(400, self.load("none"), "tokenizer.json is missing")
 
 
 class EveryAllocation(AllocationsFail, TextInputTest):

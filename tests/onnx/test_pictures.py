@@ -233,7 +233,7 @@ class Pictures(served.ServedCase):
         self.assertEqual("", self.load(model(decoder()), input=said, model_warmup=[warmup]))
         self.check(PICTURE, encoded(PICTURE))
         warmup["inputs"]["data"]["dims"] = [5, 7, 4]
-        self.assertIn("cannot have the size 4", self.load(model(decoder()), model_warmup=[warmup]))
+        self.assertIn("the size 4 is outside the range", self.load(model(decoder()), model_warmup=[warmup]))
 
     def test_resized(self):
         """Pictures of all sizes are resized to one size; each is compared with the reference."""

@@ -120,7 +120,7 @@ class Reload(unittest.TestCase):
     def test_what_takes_a_restart_is_told_and_stays(self):
         self.write("log-level = warn\nmax-depth = 5\nmax-nodes = 1\n")  # the flag overrides the last setting
         self.hup()
-        self.assertRegex(self.server.log_text(), "max-depth has changed, which takes a restart")
+        self.assertRegex(self.server.log_text(), "max-depth has changed; restart the server")
         self.assertNotIn("max-nodes", self.server.log_text())
         deep = graph(inputs={"x": [[[[[[1]]]]]]})
         self.assertEqual(200, self.server.call("POST", "/api/v1/run", deep).status)

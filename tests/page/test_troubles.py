@@ -17,7 +17,7 @@ class Refused(Scene):
         """The rate limit of a key, until it is raised."""
         page = self.open(self.server.url, key=self.slow, expect=["status of 429"])
         page.wait_for_selector(".notice:has-text('The server takes no more from this key now')", timeout=30000)
-        self.assertRegex(page.locator(".notice").text_content(), r"0.5 requests a second, and has. It takes more in \d+ s\.")
+        self.assertRegex(page.locator(".notice").text_content(), r"0.5 requests a second; send the request again later. It takes more in \d+ s\.")
         self.call("PUT", "/api/v1/keys/slow", {"quotas": {"rate": 1000}}, self.admin)
         page.wait_for_selector(".notice", state="detached", timeout=30000)
         page.wait_for_selector("text=interp:0 is free.")

@@ -87,20 +87,20 @@ static void problems(void **state)
     (void)state;
     (void)bl_fail(&err, BL_EGRAPH, "matmul: inner dimensions differ: [2, 3] @ [4, 5]");
     bl_problem_write(&out, &err, NULL);
-    assert_string_equal(out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"a graph that cannot be\",\"status\":422,"
+    assert_string_equal(out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"invalid graph\",\"status\":422,"
                                   "\"detail\":\"matmul: inner dimensions differ: [2, 3] @ [4, 5]\"}");
     bl_text_clear(&out);
     bl_err_blame(&err, "y");
     bl_problem_write(&out, &err, &step);
     assert_string_equal(
-        out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"a graph that cannot be\",\"status\":422,"
+        out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"invalid graph\",\"status\":422,"
                   "\"detail\":\"matmul: inner dimensions differ: [2, 3] @ [4, 5] (node \\\"y\\\")\",\"node\":\"y\",\"step\":41}");
     err = (bl_err){0};
     bl_text_clear(&out);
     (void)bl_fail(&err, BL_EGRAPH, "node \"y\" (Foo): there is no operator");
     bl_err_blame(&err, "y");
     bl_problem_write(&out, &err, NULL);
-    assert_string_equal(out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"a graph that cannot be\",\"status\":422,"
+    assert_string_equal(out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"invalid graph\",\"status\":422,"
                                   "\"detail\":\"node \\\"y\\\" (Foo): there is no operator\",\"node\":\"y\"}");
     bl_text_fini(&out);
 }

@@ -220,7 +220,7 @@ static void refused(void **state)
          "decoder.decoders[1]: after Fuse or ByteLevel"},
         {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
               "\"behavior\":\"Isolated\"}]}"),
-         BL_EINVAL, "pre_tokenizer.pretokenizers[0]: the pattern is no regular expression: missing closing parenthesis"},
+         BL_EINVAL, "pre_tokenizer.pretokenizers[0]: the pattern is not a valid regular expression: missing closing parenthesis"},
         {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Eaten\"}"), BL_EUNSUPPORTED,
          "the behavior \"Eaten\""},
         {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"

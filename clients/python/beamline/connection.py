@@ -115,7 +115,7 @@ class Connection:
     def __init__(self, url, timeout, key=None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a server")
+            raise ValueError(f"{url!r} is not the address of a server")
         self.kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.host, self.port, self.prefix = parts.hostname, parts.port or (443 if parts.scheme == "https" else 8470), parts.path.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -205,7 +205,7 @@ class Variable(Symbolic):
 
     def __init__(self, name: str, min: int, max: int, value: int | None = None, dtype=None):  # pylint: disable=redefined-builtin
         if not NAME.fullmatch(name):
-            raise VariableError(f"{name!r} is no name of a Variable")
+            raise VariableError(f"{name!r} is not a valid name of a Variable")
         if min > max:
             raise VariableError(f"Variable {name!r}: {min} is above {max}")
         if value is not None and not min <= value <= max:
