@@ -90,7 +90,7 @@ def section(report, group, rows):
     lines = table(rows) + moves(rows)
     if group == "matmul":
         flat = [row["ratio"] for row in rows if "³" not in row["title"]]
-        lines += ["", f"Mean of the {len(flat)} that are no cubes: {statistics.mean(flat):.2f}." if flat else ""]
+        lines += ["", f"Mean of the {len(flat)} rows whose matrices are not cubes: {statistics.mean(flat):.2f}." if flat else ""]
     return "\n".join([f"![{group}](bench_{group}.svg)", "", *lines, "", measured(report, rows)])
 
 
