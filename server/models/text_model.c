@@ -298,8 +298,8 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
     for (int i = 0; i < text->npasts; i++) {
         int64_t places = text->pasts[i].places;
         if (places > 0 && text->context > places)
-            return bl_fail(err, BL_EGRAPH, "parameters.context is %1$lld; it must be at most %3$lld, the places of \"%2$s\"",
-                           (long long)text->context, version->inputs[text->pasts[i].input].name, (long long)places);
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld; it must be at most %lld, the places of \"%s\"",
+                           (long long)text->context, (long long)places, version->inputs[text->pasts[i].input].name);
         if (places > 0 && (text->context == 0 || (version->config.generation.context == 0 && places < text->context)))
             text->context = places;
     }

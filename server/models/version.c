@@ -202,8 +202,8 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
         tensor->datatype = BL_INFER_BYTES;
         shown--;
     } else if (said->datatype != tensor->datatype) {
-        return bl_fail(err, BL_EGRAPH, "the configuration gives the data type %2$s for \"%1$s\", but the model has %3$s",
-                       tensor->name, bl_infer_datatype(said->datatype), bl_infer_datatype(tensor->datatype));
+        return bl_fail(err, BL_EGRAPH, "the configuration gives the data type %s for \"%s\", but the model has %s",
+                       bl_infer_datatype(said->datatype), tensor->name, bl_infer_datatype(tensor->datatype));
     }
     if (said->ndim < 0 || (said->datatype == BL_INFER_BYTES && shown - skip == 0 && said->ndim == 1 && said->dim[0] == 1))
         return BL_OK; /* one string for each row of a batch is written [1] */

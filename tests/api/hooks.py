@@ -16,7 +16,7 @@ def whole(value):
 
 
 # A schema cannot say that the numbers of a Content-Range are in order, or that address parameters need a body.
-BETWEEN = ("is no range", "raw bytes need dtype and shape in the address")
+BETWEEN = ("is not a valid range", "raw bytes need dtype and shape in the address")
 
 
 @schemathesis.hook

@@ -209,12 +209,12 @@ class Reload(unittest.TestCase):
             self.use(cert, secret)
             self.reload("reload: the certificate: ")
             self.assertIn(words, self.server.log_text())
-            self.assertIn("it stays as it was", self.server.log_text())
+            self.assertIn("the old value stays", self.server.log_text())
             self.assertNotIn("PRIVATE", self.server.log_text())
             self.is_pair(0)
         with open(self.config, "w"):
             pass  # no TLS
-        self.reload("to end TLS takes a restart")
+        self.reload("to end TLS, restart the server")
         self.is_pair(0)
         self.configure("second")
         self.reload()
