@@ -117,8 +117,7 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
         if (!info->updated[i])
             continue;
         if (each == 0)
-            return bl_fail(err, BL_EGRAPH, "state \"%s\" is empty; a state of pages must have at least one element",
-                           p->program->states[at].type.name);
+            return bl_fail(err, BL_EGRAPH, "state \"%s\" of pages must have an element", p->program->states[at].type.name);
         p->state[p->nstates] = at;
         p->bytes[p->nstates++] = each;
         p->page_bytes += each;
@@ -678,8 +677,7 @@ static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *pag
 static bl_status add_page(bl_pages *p, bl_text_pages *text, bl_err *err)
 {
     bl_page *page = bl_calloc(1, sizeof *page);
-    bl_status st = page != NULL ? pages_make_room(text, text->count + 1, err)
-                                : bl_fail(err, BL_ENOMEM, "out of host memory for a page of a text");
+    bl_status st = page != NULL ? pages_make_room(text, text->count + 1, err) : bl_fail(err, BL_ENOMEM, "no memory for a page");
     if (st == BL_OK) {
         page->place = NO_PLACE;
         st = give_page(p, text, page, err);

@@ -87,14 +87,12 @@ static bl_status charge_locked(bl_registry *registry, uint32_t owner, size_t byt
     space *s = NULL;
     BL_TRY(need_space(registry, owner, &s, err));
     if (s->held_bytes + bytes > quota)
-        return bl_fail(
-            err, BL_EQUOTA,
-            "the key has a quota of %zu bytes in memory and uses %llu, so %zu more do not fit; delete tensors or programs", quota,
-            s->held_bytes, bytes);
+        return bl_fail(err, BL_EQUOTA,
+                       "the key may hold %zu bytes and holds %llu: %zu more do not fit; delete tensors or programs", quota,
+                       s->held_bytes, bytes);
     if (all > 0 && registry->held_bytes + all > limit)
         return bl_fail(err, BL_ENODEVMEM,
-                       "%zu bytes more would exceed the limit of %llu bytes for tensors and programs (--max-held); delete "
-                       "tensors or programs",
+                       "%zu bytes more would exceed the %llu bytes for tensors and programs (--max-held); delete some of them",
                        all, limit);
     s->held_bytes += bytes;
     registry->held_bytes += all;

@@ -342,7 +342,7 @@ class Memory(KeyedCase):
 
     def test_t23_quota_of_memory(self):
         self.ok(self.call("small", "PUT", f"{T}/a?dtype=float32&shape=768", bytes(3072), OCTETS), 201)
-        answer = self.refused(429, self.call("small", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), "a quota of 4096 bytes in memory and uses 3072, so 2048 more")
+        answer = self.refused(429, self.call("small", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), "hold 4096 bytes and holds 3072: 2048 more")
         self.assertIn("retry-after", answer.headers)
         self.refused(429, self.call("small", "PUT", f"{T}/a?dtype=float32&shape=512", bytes(2048), OCTETS), "2048 more")  # the old and the new tensor count together
         self.refused(429, self.call("small", "POST", "/api/v1/run", {"nodes": [{"id": "y", "op": "full", "in": [], "attrs": {"shape": [512], "value": 0}}], "inputs": {},
