@@ -53,7 +53,8 @@ static bl_opened database_prepare(sqlite3 *db, const bl_database_kind *kind)
     /* Set these only if they change: each pragma writes a page, and the disk may be full. */
     if (owner != kind->ours || schema != kind->schema)
         snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", kind->ours, kind->schema);
-    /* In WAL mode a reader does not wait for a writer. */
+    /* WAL mode (write-ahead log): changes are appended to PATH-wal and copied into the file later, so that a reader does not
+     * wait for a writer. */
     if (!bl_database_run(db, "PRAGMA journal_mode = WAL") ||
         !bl_database_run(db, kind->durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL") ||
         !bl_database_run(db, set_up) || !bl_database_run(db, kind->create) ||

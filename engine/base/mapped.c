@@ -17,11 +17,11 @@
 
 /* A mapped file.  Its memory is never freed, only used again, so that the signal handler can walk the list without a lock. */
 struct bl_mapped_file {
-    bl_mapped_file *listed;      /* the next one of the process; constant once this one is in the list */
+    bl_mapped_file *listed;      /* next file of the process; constant once this file is in the list */
     atomic_uint version;         /* odd while |begin| and |end| change */
     atomic_uintptr_t begin, end; /* equal: nothing is mapped */
     atomic_bool lost;
-    bl_mapped_file *next; /* the next one of the reader, or the next one that is free */
+    bl_mapped_file *next; /* next file of the reader, or next free entry */
     char *name;
     int fd; /* its own */
 };
@@ -51,8 +51,9 @@ static bl_mapped_file *find_address(uintptr_t at, uintptr_t *end)
     return NULL;
 }
 
-/* Pages of zeros from the one of the fault to the end: a file that became shorter would otherwise fault at each page of its rest,
- * and the process may have only so many mappings.  The flag is set first: a thread that sees the zeros sees the flag. */
+/* Map zeros from the faulting page to the end of the file.  Otherwise each remaining page of a truncated file would fault and
+ * need a mapping, and the number of mappings is limited.  Set the flag first, so that a thread that reads zeros also sees the
+ * flag. */
 static bool replace_pages(uintptr_t at)
 {
     uintptr_t end = 0, page = at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -64,7 +65,7 @@ static bool replace_pages(uintptr_t at)
            MAP_FAILED;
 }
 
-/* sigaction, raise, mmap and sysconf of the page size make system calls at the most and take no lock. */
+/* sigaction, raise, mmap and sysconf of the page size make only system calls and take no lock. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     int saved = errno;

@@ -4,7 +4,7 @@
 
 #include "engine/base/text.h"
 
-enum { BL_NEAR_LONGEST = 40 /* bytes of a name that is compared; a longer name is near to no name */ };
+enum { BL_NEAR_LONGEST = 40 /* bytes of a name that is compared; there are no hints for longer names */ };
 
 typedef struct bl_near {
     bl_span wanted, best; /* borrowed */

@@ -29,7 +29,7 @@ typedef struct child_work {
     bl_err *outcomes; /* one outcome for each source */
     bl_trials *trials;
     bl_halt halt;
-    int least; /* number of items in a job that is not split further; if 2, item 0 is the first item of every job */
+    int least; /* number of items in a job that is not split further; if 2, every job repeats item 0 as its first item */
     void (*put)(const struct child_work *w, const child_job *j, bl_text *out);
     void (*take)(struct child_work *w, const child_job *j, bl_message_reader *in);
     /* record the failure of a job that cannot be split */

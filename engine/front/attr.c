@@ -60,7 +60,7 @@ static bool decode_real(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     return true;
 }
 
-/* ---- sizes as text: "n", "n + 1", "2 * (n - 1) // m"; words stand apart, since names may have - and / in them */
+/* ---- sizes as text: "n", "n + 1", "2 * (n - 1) // m"; spaces separate operators and names (names may have - and /) */
 
 typedef struct size_reader {
     bl_call *c;

@@ -127,8 +127,8 @@ const bl_node *expand_scan(bl_call *c)
 
 /* ---- cond */
 
-/* |x| inside the branch that is taken where |is| is true. Its gradient is zero elsewhere, so that a NaN from the branch not
- * taken (at a pole, for instance) does not reach x. The value is x. */
+/* Returns x, as used in the branch that is taken where |is| is true. The gradient of x is zero where |is| is false, so that a
+ * NaN from the other branch (at a pole, for instance) does not reach x. */
 static const bl_node *guard(bl_call *c, const bl_node *is, const bl_node *x)
 {
     if (!bl_dtype_is_float((bl_dtype)x->dtype))

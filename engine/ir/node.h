@@ -1,9 +1,8 @@
 /* The single node type of the compiler, used from tensor graph to loop nest. Nodes are immutable and interned (hash-consed):
- * equal nodes are one pointer. Nodes live in the arena of their bl_ir and die with it. The id of a source is always smaller
- * than the id of its user, so sorting reachable nodes by id gives a topological order. Thread: a bl_ir belongs to one thread at
- * a time.
- * Builders never return NULL. A bad call records the first error in the bl_ir and returns the POISON node; a builder that gets
- * POISON returns POISON. Each stage checks bl_ir_status once, at its end. */
+ * equal nodes are one pointer, which is common subexpression elimination. Nodes live in the arena of their bl_ir and die with
+ * it. The id of a source is always smaller than the id of its user, so sorting reachable nodes by id gives a topological order.
+ * Thread: a bl_ir belongs to one thread at a time. Builders never return NULL. A bad call records the first error in the bl_ir
+ * and returns the POISON node; a builder that gets POISON returns POISON. Each stage checks bl_ir_status once, at its end. */
 #ifndef BL_IR_NODE_H
 #define BL_IR_NODE_H
 

@@ -1,4 +1,4 @@
-/* The static cost of a kernel: operations and memory traffic, counted before it runs. */
+/* The counts of the cost model, and the static cost of a kernel: operations and memory traffic, counted before it runs. */
 #ifndef BL_LOWER_COST_H
 #define BL_LOWER_COST_H
 

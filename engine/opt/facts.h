@@ -105,7 +105,8 @@ bool edges_of_windows(facts *f, const bl_target *target);
  * has the same gate, as in a convolution's gradient, only the loops over the axes in |untiled| need a gate. */
 void edges_write(facts *f, const bl_target *target, int64_t untiled);
 
-/* group_tile.c: shared-memory tiling of a product. False, and the nest unchanged, if the device or the nest does not suit. */
+/* group_tile.c: shared-memory tiling of a product (share.c makes the copies). False, and the nest unchanged, if the device or
+ * the nest does not suit. */
 bool group_nest(facts *f, const bl_target *target);
 /* group_tile.c: the loop of the main reduction for split-K; -1 if there is none. */
 int gpu_axis_to_split(const facts *f);
@@ -123,7 +124,7 @@ void stage_vectorise(bl_tune *tune, const bl_target *target);
  * none. */
 bool sent_nest(facts *f, const bl_target *target);
 
-/* attend.c: flash attention, shared by the work-items of a group. False, and the nest unchanged, if the nest is none. */
+/* attend.c: flash attention, shared by the work-items of a group. False, and the nest unchanged, if it has no attention. */
 bool attend_nest(facts *f, const bl_target *target);
 
 void heuristic_cpu(facts *f, const bl_target *target);

@@ -299,7 +299,7 @@ static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
     return most / turns < SHORT_COPY / turns ? most / turns : SHORT_COPY / turns; /* the remainder is read from global memory */
 }
 
-/* Split the loops of the main reduction (K-blocking) into those around a copy and those inside, and unroll the innermost. |turn|
+/* Split the loops of the main reduction into those around a copy and those inside, and unroll the innermost. |turn|
  * is the innermost loop around the copy, or NULL. */
 static void group_tile_split_reduction(facts *f, int64_t most, const bl_node **turn)
 {

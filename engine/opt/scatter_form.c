@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Schedule template for scatter inversion (scatter_invert.c): a group has as many positions as its cache holds sums, since each
- * group looks at all keys. If keys are many more than positions, split-K over the keys. */
+ * group looks at all keys. If there are many more keys than positions, split-K over the keys. */
 #include "engine/opt/facts.h"
 
 enum {

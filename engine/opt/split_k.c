@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* SPLIT (split-K): a nest of long sums and few results has too few groups for the device.  Each sum is split into partial sums
- * over parts of the reduction, which separate groups compute and write into a buffer.  A helper after the nest adds the partial
- * sums in the order of the parts, and computes the rest of the nest.  Results are therefore reproducible bit for bit, unlike with
- * float atomics.
+/* SPLIT (split-K): a nest of long sums and few results has too few groups for the device, or its packed operand exceeds the
+ * cache (tile.c).  Each sum is split into partial sums over parts of the reduction, which separate groups compute and write
+ * into a buffer.  A helper after the nest adds the partial sums in the order of the parts, and computes the rest of the nest.
+ * Results are therefore reproducible bit for bit, unlike with float atomics.
  *
  * The nest then computes the partial sums, and has one axis more.  Work-items, lanes, copies and matrix units are chosen for it
- * as for any other nest. */
+ * as for any other nest. The scheduler splits very long sums in the graph instead (sched/split_reduction.c). */
 #include "engine/opt/opt_internal.h"
 
 enum { MOST_SUMS = 16 };

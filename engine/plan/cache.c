@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The plan cache (plan.h): a hash table of plans by bl_wire_key, in LRU order. One thread compiles an entry; other threads that
+ * want the entry wait. */
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/plan/plan_internal.h"

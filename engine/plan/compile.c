@@ -128,6 +128,7 @@ static bl_status gather_roots(compile *c)
     BL_TRY(bl_ir_status(c->ir, c->err));
     return compile_verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
+
 /* ---- the description of the plan for the caller */
 
 const bl_node *compile_keep_extent(compile *c, const bl_node *extent)
@@ -247,6 +248,7 @@ static bl_status fill_info(compile *c)
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
     return bl_arena_status(arena, c->err);
 }
+
 /* Find the states that a step updates in place: the states of which the step changes only a part.  A step with checks
  * updates no state in place, since the step may fail after its kernels ran. */
 static bl_status update_in_place(compile *c)

@@ -73,7 +73,7 @@ static bool is_moved_over(const sched *s, const bl_node *node)
     return user != NULL && user->op == BL_OP_WINDOW;
 }
 
-/* Is the part the element of an input at the same position? Then the node is an in-place update of a part of the input
+/* Is the part a slice of an input, at the same position? Then the node is an in-place update of a part of the input
  * (region.c). */
 static bool is_as_it_was(const bl_node *pad)
 {

@@ -20,8 +20,8 @@ typedef struct bl_parting {
     /* The cost of the sum in that many parts, 1 for a whole sum; INFINITY if that is impossible. NULL: more parts are better. */
     double (*cost)(void *arg, int64_t parts);
     void *arg;
-    /* The fraction of the cost that a further split must save. Above 0 where parts keep more multiprocessors busy and so each
-     * split saves: then few parts, which leave the helper little to add up, win over slightly cheaper ones. */
+    /* The fraction of the cost that a further split must save. With a positive gain, a
+     * few parts, which leave the helper little to add up, win over a slightly cheaper choice of many parts. */
     double gain;
 } bl_parting;
 

@@ -9,10 +9,10 @@ enum {
     MOST_DEPTH = 1000,       /* nodes on one path of an expression: limits the recursion of index.c and of the linearizer */
     SMALL_NEST = 4096,       /* iterations that one work-item may as well run alone */
     SMALL_SERIAL = 16384,    /* iterations up to which few parallel rows, or repeated iterations, cost little */
-    COSTLY = 8,              /* ops per element from which a value that is used over and over is worth a buffer */
+    COSTLY = 8,              /* ops per element from which a value that is used repeatedly is worth a buffer */
     COSTLY_TWICE = 64,       /* ops per element from which a value that two nests use is worth a buffer */
     LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, next to which another launch costs little */
-    REUSED = 8,              /* uses of each element that count as over and over */
+    REUSED = 8,              /* uses of each element that count as repeated use */
     COSTLY_MANY = 6, /* ops per element from which a CPU gives a value with MANY_USES a buffer, as a weighted RMS norm: ... */
     MANY_USES = 64,  /* ... 128 x 1536 x 576 took 9.9 ms if each tile computed the norm, and 2.7 ms if the tiles read the norm */
     MOST_WEIGHT = 1 << 20
@@ -407,7 +407,7 @@ typedef struct view {
     uint64_t outputs; /* RANGEs of the store */
     uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of output loops for which a reduction is computed; all other loops are inside */
-    bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
+    bool tiled;       /* some reduction reads its operands repeatedly, as a matmul does */
     int products;     /* the number of large products (is_large_product) that have no buffer yet */
 } view;
 
@@ -607,7 +607,7 @@ static bool is_unpacked(const bl_node *tensor)
     return bits && own > bytes && own <= MOST_UNPACKED * bytes;
 }
 
-/* A costly value inside a reduction that does not depend on all loops of the reduction is computed over and over: the topmost
+/* A costly value inside a reduction that does not depend on all loops of the reduction is computed repeatedly: the topmost
  * such values get buffers. */
 static int cut_costly(view *v, const bl_node *reduce)
 {

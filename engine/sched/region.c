@@ -7,7 +7,9 @@
  * - no nest and no loop behind it reads the old state. The nest is moved behind the readers of the old state if no nest on
  *   the way needs its result.
  * If an index tensor names the changed elements, the loops over elements become one loop over the indices (scatter_store.c).
- * Needs: nests in the order they run. Keeps: values. Leaves: for each root that is its own state, a place that no nest names. */
+ * Needs: nests in the order they run. Keeps: values. Leaves: for each root that is its own state, an unused place.
+ * A step with index checks updates nothing in place (plan/compile.c). A run that must keep the old state copies it first
+ * (copy_states in plan/run_plan.c). */
 #include "engine/sched/region.h"
 
 #include "engine/ir/affine.h"

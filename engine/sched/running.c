@@ -3,7 +3,7 @@
  *
  * The stages of a nest (stage_values.c) are rows of scores, which fit the cache of a CPU core. A work-group of a GPU has some
  * ten thousand bytes of local memory for all its rows, so it reads a few keys at a time, and rescales its sums to the largest
- * score so far. With the maximum |m| before an iteration and |m'| after it,
+ * score so far. With M the maximum over all iterations, m the maximum before an iteration and m' the maximum after it,
  *
  *     sum of exp(s - M) x  =  over the iterations:  sum' = sum * exp(m - m') + exp(s - m') x
  *

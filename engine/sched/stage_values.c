@@ -3,7 +3,8 @@
  * its outer loops at a time, instead of another nest computing all of it into a buffer. The scores of an attention are an
  * example: [L, L] numbers made of [L, d] operands and reduced to [L, d] again. A nest that reads the scores of its own row,
  * at the canonical loops of its store, can compute that row just before, by a STAGE. A softmax then runs in phases over rows
- * that stay in a core's cache, and nothing of size L * L is ever in memory. */
+ * that stay in a core's cache, and nothing of size L * L is ever in memory: flash attention without online softmax. running.c
+ * makes the online form. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"

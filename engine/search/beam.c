@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The levels of a beam search (search.h): make candidates, time them beside the heuristic's choice, keep the best. */
 #include "engine/search/search.h"
 
 #include "engine/base/clock.h"

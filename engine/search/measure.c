@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The static cost of a candidate, counted on its instructions. The cost is precise enough to drop hopeless candidates and to
- * order the other candidates. Only timing decides. */
+/* The cost model of the search: the static cost of a candidate, counted on its instructions. The cost is precise enough to drop
+ * hopeless candidates and to order the other candidates. Only timing decides. */
 #include "engine/lower/cost.h"
 #include "engine/search/search_internal.h"
 

@@ -2,7 +2,8 @@
  * The heuristic's choice is the first candidate, and a result must beat the heuristic's choice, timed side by side. The
  * search then tries neighbours of the best candidates (one more move, one move less, another amount) in the order of their
  * static cost, and continues from the best few candidates. A search works on a copy of the nest, so the compilation that
- * asks for the search is unaffected. Thread: any; a search is one call. */
+ * asks for the search is unaffected. The search ends at its time limit, after a level that gains less than 1.5 %, after 12
+ * levels, and at once for a kernel below 10 microseconds. Thread: any; a search is one call. */
 #ifndef BL_SEARCH_H
 #define BL_SEARCH_H
 

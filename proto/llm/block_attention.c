@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention of a block over a paged KV cache. */
+/* Causal attention of a block over a paged KV cache (its form: server/models/pages.h). */
 #include "proto/llm/importer.h"
 
 /* ---- inputs, rotary angles and masks, shared by all blocks */

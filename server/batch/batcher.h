@@ -3,9 +3,10 @@
  *
  * A batcher belongs to a user: a version of a hosted model, or an entry of a program.  The user fills the members of the
  * batcher and the functions in bl_batch_user.  The batcher keeps the queue of items and the slots.  An item is the part of one
- * request.  A slot is a device that can run the graph.  A run begins when a slot is free, and takes all rows that wait at this
- * time, so no request waits for others while a device is idle.  A delay can be configured, so that more requests can arrive
- * first.  Items run in the order of their priority, then of their arrival, and are answered in this order.
+ * request.  A slot is a device that can run the graph.  A run begins when a slot is free, so no request waits for others while
+ * a device is idle. The run takes as many of the waiting rows as sizes.h expects to be cheapest per row, at most the limit of
+ * the user.  A delay can be configured, so that more requests can arrive first.  Items run in the order of their priority, then
+ * of their arrival, and are answered in this order.
  *
  * Lock order: a request's peer, the lock of the user, bl_batching.lock, a batcher's lock.  No thread waits under a batcher's
  * lock. */

@@ -7,8 +7,8 @@
  *
  * - input position, int32 [rows]: the number of tokens that come before them in the text.
  *
- * - input slots, int32 [rows, n]: the slot of the keys and values of each token, page * 32 + offset in the page.  A slot
- * behind the last page means that they are not stored.
+ * - input slots, int32 [rows, n]: the slot of the keys and values of each token, page * BL_PAGE_TOKENS + offset in the page.  A
+ * slot behind the last page means that they are not stored.
  *
  * - input table, int32 [rows, pages]: the pages of each text, in order.  Elements behind the last page of a text are the
  * number of any page.
@@ -38,8 +38,9 @@ enum {
  * last pages of texts that ended.  A text that begins with the same tokens shares the full pages, and copies the page in which
  * its own tokens begin.
  *
- * A page that no text uses stays in the tree.  When the device has no free page, the least recently used page of the tree is
- * evicted to host memory, then the pages of the youngest texts, which wait.
+ * A page that no text uses stays in the tree.  When a text needs a page and none is free, the pool first grows. Then the least
+ * recently used page of the tree moves to host memory, which keeps at most as many pages as the pool may have and drops its
+ * oldest page beyond that. Then the pages of the youngest texts move, and those texts wait.
  *
  * Thread: any, except functions marked "Worker's thread"; only that thread touches the state of the program. */
 typedef struct bl_pages bl_pages;

@@ -30,7 +30,7 @@ struct bl_sequence {
     bool begun, busy;
     uint32_t owner; /* is charged for the sequence */
     size_t charged;
-    int64_t used_ns; /* under sequence_lock, like |listed| */
+    int64_t used_ns; /* under version->sequences.lock, like |listed| */
     bool listed;
     char key[KEY_SIZE];
 };

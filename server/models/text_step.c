@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of a text model for all texts that wait for one (iteration-level scheduling: Orca, Yu et al., 2022).  Each text
- * feeds the next tokens of its prompt, or its last token.  A text of a program without state feeds all its tokens.  Device
- * time is charged to the owners of the texts in proportion. */
+/* Continuous batching: one run of a text model for the waiting texts that feed the same number of tokens (iteration-level
+ * scheduling: Orca, Yu et al., 2022).  Each text feeds the next tokens of its prompt, or its last token.  A text of a program
+ * without state feeds all its tokens.  Device time is charged to the owners of the texts in proportion. */
 #include "server/models/generation.h"
 
 #include "engine/base/clock.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t CROWDED_NS = 10000000000; /* after a run ran out of device memory, runs have fewer rows for so long */
+static const int64_t CROWDED_NS = 10000000000; /* after a run ran out of device memory, runs have fewer rows for this time */
 static const double PIECE_NS = 5e7;            /* maximum time of a piece of a prompt while other requests wait, or ... */
 static const double PIECE_RUNS = 2;            /* ... the time of so many decoding runs: the queue shares time, not runs */
 static const double NEW_RUN = 0.25;            /* the weight of a new run in a moving average */

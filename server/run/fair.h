@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Fair scheduling between owners: deficit round robin (Shreedhar and Varghese, 1995).  Each owner of requests is one waiter,
- * and waiters get equal time.  The cost of a request is measured after the request ran, so a waiter pays its debt before the
- * queue serves it again.  Among the requests of one waiter the lower rank goes first, then the lower priority number, then the
- * earlier arrival.  Thread: under the lock of the queue that owns the object. */
+ * and waiters get equal time.  At the start of a turn a waiter pays the mean time of its requests, and after the turn the
+ * difference to the measured time.  A new round gives every waiter with requests 1 ms of credit, up to a credit of 1 ms.  Only
+ * a waiter with credit is served: rounds pass until one has credit.  Among those waiters the lower rank goes first, then the
+ * waiter that was served least recently.  Among the requests of one waiter the lower rank goes first, then the lower priority
+ * number, then the earlier arrival.  Thread: under the lock of the queue that owns the object. */
 #ifndef BL_SERVER_RUN_FAIR_H
 #define BL_SERVER_RUN_FAIR_H
 

@@ -66,8 +66,9 @@ void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t own
 /* Does a request wait?  Long work calls this between steps and then yields. */
 bool bl_queue_is_wanted(bl_queue *queue);
 
-/* Dynamic batching on a queue with one thread, called on that thread.  The work of one request may take other waiting requests
- * with the same work into its batch.  Batched requests count as running until the work settles each of them. */
+/* Continuous batching of texts (models/text_step.c) on a queue with one thread, called on that thread.  The work of one request
+ * may take other waiting requests with the same work into its batch.  Batched requests count as running until the work settles
+ * each of them. */
 typedef bool (*bl_queue_fits)(void *arg, const bl_request *rq); /* called under the lock */
 size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
 /* Take at most |most| requests of the lowest priority number into the batch, the longest waiting first, linked by |next|. */

@@ -4,8 +4,8 @@
  * least-recently-used order.
  *
  * When the device memory is full, the pool first frees memory that plans keep and can recompute.  Then the least recently
- * used members move to host memory; they return when they are used.  So an allocation fails only if it exceeds the whole
- * memory. */
+ * used members move to host memory; they return when they are used.  An allocation still fails if the rest is in use, or if the
+ * host has no memory for copies. */
 #ifndef BL_SERVER_STORE_EVICTION_H
 #define BL_SERVER_STORE_EVICTION_H
 
