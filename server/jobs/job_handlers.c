@@ -86,7 +86,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
     if (!over) {
         job_want(job, WANT_CANCEL);
         pthread_mutex_lock(&job->jobs->lock);
-        pthread_cond_broadcast(&job->jobs->changed); /* wakes the thread, because the job may have no submitted slice */
+        jobs_wake(job->jobs); /* the job may have no submitted slice */
         pthread_mutex_unlock(&job->jobs->lock);
         jobs_schedule(job->jobs);
     }

@@ -39,12 +39,14 @@ static const transition transitions[] = {
     {WRITE_UNSENT, EVENT_WRITE, WRITE_SENT},
 };
 
-static const transition *find_transition(job_phase from, job_event event)
+bool job_phase_next(job_phase from, job_event event, job_phase *to)
 {
     for (size_t i = 0; i < sizeof transitions / sizeof transitions[0]; i++)
-        if (transitions[i].from == from && transitions[i].event == event)
-            return &transitions[i];
-    return NULL;
+        if (transitions[i].from == from && transitions[i].event == event) {
+            *to = transitions[i].to;
+            return true;
+        }
+    return false;
 }
 
 /* Add |n| jobs in |phase| to the counts of |jobs|. */
@@ -58,21 +60,20 @@ static void count_phase(const bl_job *job, job_phase phase, int n)
         jobs->taken += n;
         jobs->needed = n > 0 ? jobs->needed + job->files.need : jobs->needed - job->files.need;
     }
-    pthread_cond_broadcast(&jobs->changed); /* wakes the thread that restores jobs and frees the resources of lost jobs */
+    jobs_wake(jobs); /* the periodic work restores jobs and frees the resources of lost jobs */
 }
 
 void job_step(bl_job *job, job_event event)
 {
     job_phase *phase = event < EVENT_SNAP ? &job->phase : &job->writes, from = *phase;
-    const transition *step = find_transition(from, event);
-    BL_ASSERT(step != NULL);
-    if (step == NULL) {
+    bool known = job_phase_next(from, event, phase);
+    BL_ASSERT(known);
+    if (!known) {
         bl_log(BL_LOG_ERROR, "bug: job %s: event %d in phase %d; the table of transitions does not have it", job->id, (int)event,
                (int)from);
         return;
     }
-    *phase = step->to;
-    count_phase(job, step->to, 1); /* the new phase is counted first, because |nrestoring| is read without the lock and must
-                                    * not pass through 0 */
+    count_phase(job, *phase, 1); /* the new phase is counted first, because |nrestoring| is read without the lock and must
+                                  * not pass through 0 */
     count_phase(job, from, -1);
 }

@@ -271,7 +271,7 @@ void job_end(bl_job *job)
         job->progress.ended = job_now();
     job_step(job, EVENT_END);
     job_change(job, job->becomes, job->because);
-    pthread_cond_broadcast(&jobs->changed);
+    jobs_wake(jobs);
 }
 
 void job_let_go(bl_job *job)
@@ -557,20 +557,20 @@ static void tick(bl_jobs *jobs)
     }
 }
 
-static void *jobs_run_thread(void *arg)
+static void run_jobs(void *arg)
 {
     bl_jobs *jobs = arg;
     pthread_mutex_lock(&jobs->lock);
-    while (!jobs->stop) {
-        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS);
-        pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
-        tick(jobs);
-        pthread_mutex_unlock(&jobs->lock);
-        jobs_schedule(jobs);
-        pthread_mutex_lock(&jobs->lock);
-    }
+    tick(jobs);
     pthread_mutex_unlock(&jobs->lock);
-    return NULL;
+    jobs_schedule(jobs);
+}
+
+void jobs_wake(bl_jobs *jobs)
+{
+    pthread_cond_broadcast(&jobs->changed);
+    if (jobs->tick != NULL)
+        bl_tick_wake(jobs->tick);
 }
 
 /* ---- all jobs */
@@ -702,16 +702,12 @@ void bl_jobs_drain(bl_jobs *jobs, double seconds)
 bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
 {
     bl_jobs *jobs = calloc(1, sizeof *jobs);
-    pthread_condattr_t attributes;
     *out = jobs;
     if (jobs == NULL)
         return bl_fail(err, BL_ENOMEM, "out of host memory for jobs");
     jobs->server = server;
     pthread_mutex_init(&jobs->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&jobs->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    bl_clock_cond_init(&jobs->changed);
     jobs->names = bl_namemap_create();
     if (jobs->names == NULL)
         return bl_fail(err, BL_ENOMEM, "out of host memory for jobs");
@@ -721,8 +717,8 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     BL_TRY(jobs_load(jobs, err));
     jobs_sweep(jobs);
     BL_TRY(jobs_recall(jobs, err));
-    jobs->started = pthread_create(&jobs->thread, NULL, jobs_run_thread, jobs) == 0; /* this thread restores the lost jobs */
-    return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "out of host memory for a thread for the jobs");
+    BL_TRY(bl_ticker_create(&jobs->ticker, err));
+    return bl_ticker_add(jobs->ticker, TICK_NS, run_jobs, jobs, &jobs->tick, err);
 }
 
 void bl_jobs_destroy(bl_jobs *jobs)
@@ -732,11 +728,9 @@ void bl_jobs_destroy(bl_jobs *jobs)
     if (jobs == NULL)
         return;
     pthread_mutex_lock(&jobs->lock);
-    jobs->stop = true;
-    pthread_cond_broadcast(&jobs->changed);
+    jobs->tick = NULL; /* the writer may still call jobs_wake */
     pthread_mutex_unlock(&jobs->lock);
-    if (jobs->started)
-        pthread_join(jobs->thread, NULL);
+    bl_ticker_destroy(jobs->ticker);
     bl_queue_destroy(jobs->writer);
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
         job_release(value);

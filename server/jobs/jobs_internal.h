@@ -248,10 +248,10 @@ struct bl_jobs {
     bl_server *server;
     bl_queue *writer;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* waiters for a change; also wakes |thread| */
+    pthread_cond_t changed; /* for bl_jobs_drain; see jobs_wake */
+    bl_ticker *ticker;      /* not a shared ticker: a restoration reads files */
+    bl_tick *tick;          /* restores lost jobs, submits writes and slices; NULL: not started, or ended */
     bl_namemap *names;      /* jobs by id, each retained */
-    pthread_t thread;
-    bool started, stop;
     atomic_bool draining;
     atomic_int nrestoring; /* number of jobs in JOB_LOST and JOB_RESTORING; job_step counts them */
     int taken;             /* under the lock: number of jobs in JOB_RESTORING */
@@ -315,6 +315,8 @@ void job_start(bl_job *job);            /* the job is registered and complete: i
 /* Under the lock: is a job other than |but| (NULL: any job) active or being restored?  The end of such a job will free
  * memory. */
 bool jobs_any_up(bl_jobs *jobs, const bl_job *but);
+/* Under the lock: a job changed, so the periodic work of the jobs runs at once. */
+void jobs_wake(bl_jobs *jobs);
 /* Submit slices of all jobs that may run.  The caller must not hold the lock. */
 void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
@@ -333,6 +335,8 @@ void job_let_go(bl_job *job);     /* releases program, inputs and plans; call af
 void job_free_means(bl_job *job); /* releases |means| before a restoration refills them; no slice and no write may be active */
 
 /* ---- job_phase.c */
+/* Set *to to the phase that follows |from| after |event|; false if the table does not have the transition. */
+bool job_phase_next(job_phase from, job_event event, job_phase *to);
 /* Under the lock: change the phase of the job or of its writes by the table.  A transition that is not in the table is a bug:
  * the function logs it and leaves the phase unchanged. */
 void job_step(bl_job *job, job_event event);

@@ -171,7 +171,7 @@ void job_written(bl_request *rq)
         atomic_store(&job->means.program->left, true);
     if (ends) /* before the unlock: otherwise another thread could see that no write is active, and submit work */
         job_end(job);
-    pthread_cond_broadcast(&jobs->changed);
+    jobs_wake(jobs);
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
     if (ends && job_wants(job, WANT_PURGE))

@@ -273,13 +273,9 @@ static void set_up_curl(bl_exporter *exporter)
 
 static bl_status exporter_start(bl_exporter *exporter, const bl_exporter_options *options, bl_err *err)
 {
-    pthread_condattr_t attributes;
     uint64_t id[2];
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&exporter->lock, NULL);
-    pthread_cond_init(&exporter->some, &attributes);
-    pthread_condattr_destroy(&attributes);
+    bl_clock_cond_init(&exporter->some);
     exporter->options = *options;
     exporter->options.service = strdup(options->service);
     exporter->limit = (uint64_t)(options->share * 0x1p56);
