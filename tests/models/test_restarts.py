@@ -397,7 +397,7 @@ class Counted(Keyed):
         self.load("one", **sent(2))
         self.call("POST", P + "/p/promote", {"model": "two", "version": 1, "entry": "test"})
         for _ in range(2):
-            self.assertIn("2 models, which is the limit", self.load("three", 503, **sent(3))["error"])
+            self.assertIn("2 models, the limit", self.load("three", 503, **sent(3))["error"])
             self.call("POST", P + "/p/promote", {"model": "three", "version": 1, "entry": "test"}, 507)
             self.assertEqual((404, 1, 1), (self.factor("three"), len(self.files()), len(self.files("versions"))))
             self.load("one", **sent(4))  # existing models may be replaced
