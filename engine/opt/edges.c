@@ -5,6 +5,7 @@
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
+#include "engine/opt/staging.h"
 
 enum {
     MOST_CLAUSES = 16,
@@ -13,72 +14,71 @@ enum {
     WINDOWS_TO_WRITE = 2 /* the same on a CPU: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
 };
 
-/* How a LOAD depends on one RANGE: the coefficients of the RANGE in the index and in each comparison of the gate. */
-typedef struct signature {
-    const bl_node *range;
-    int64_t index;
-    int64_t clause[MOST_CLAUSES];
-} signature;
+/* How a LOAD depends on its axes: the sum of the index, and x - y for each comparison x < y of the gate. */
+typedef struct edge_sums {
+    int n, nsums;
+    const bl_node *range[BL_MAX_DIMS]; /* the axes */
+    bl_affine sum[1 + MOST_CLAUSES];
+} edge_sums;
 
-static bool add_terms(bl_tune *tune, signature *all, int n, const bl_node *sum, int clause, int64_t sign)
+/* Add x - y.  False if it is not a plain sum of axes. */
+static bool edges_add_sum(bl_tune *tune, edge_sums *e, const bl_node *x, const bl_node *y)
 {
-    bl_affine terms;
+    bl_affine *sum = &e->sum[e->nsums];
 
-    if (!bl_affine_of(&terms, sum))
+    if (e->nsums++ > MOST_CLAUSES)
         return false;
-    for (int i = 0; i < terms.count; i++) {
-        bool found = false;
-        for (int k = 0; k < n; k++) {
-            if (all[k].range != terms.at[i].node)
-                continue;
-            *(clause < 0 ? &all[k].index : &all[k].clause[clause]) += sign * terms.at[i].coefficient;
-            found = true;
-        }
-        if (!found && bl_free_get(&tune->free, terms.at[i].node) != 0)
-            return false; /* not a plain sum of ranges */
+    bl_affine_difference(sum, x, y);
+    for (int i = 0; i < sum->count; i++) {
+        if (sum->at[i].node->op != BL_OP_RANGE && bl_free_get(&tune->free, sum->at[i].node) != 0)
+            return false;
     }
-    return true;
+    return !sum->failed;
 }
 
-/* Add the comparisons of the gate; false if any other part of the gate depends on a loop. */
-static bool add_gate(bl_tune *tune, signature *all, int n, const bl_node *gate, int *nclauses)
+/* False if |load| does not depend on its axes by plain sums alone. */
+static bool edges_find_sums(bl_tune *tune, const bl_node *load, edge_sums *e)
 {
-    if (gate->op == BL_OP_AND)
-        return add_gate(tune, all, n, gate->src[0], nclauses) && add_gate(tune, all, n, gate->src[1], nclauses);
-    if (bl_free_get(&tune->free, gate) == 0)
-        return true;
-    if (gate->op != BL_OP_CMPLT || gate->src[0]->dtype != BL_INDEX || *nclauses == MOST_CLAUSES)
-        return false;
-    ++*nclauses;
-    return add_terms(tune, all, n, gate->src[0], *nclauses - 1, 1) && add_terms(tune, all, n, gate->src[1], *nclauses - 1, -1);
+    bl_clauses all = {0};
+    bool good = bl_clauses_add(&all, load->src[2]) && edges_add_sum(tune, e, load->src[1], bl_index(tune->ir, 0));
+
+    for (int i = 0; i < all.count && good; i++) {
+        const bl_node *clause = all.at[i];
+        if (bl_free_get(&tune->free, clause) != 0)
+            good = clause->op == BL_OP_CMPLT && clause->src[0]->dtype == BL_INDEX &&
+                   edges_add_sum(tune, e, clause->src[0], clause->src[1]);
+    }
+    for (int i = 0; i < tune->naxes && good; i++) {
+        if (!bl_depends(tune, load, tune->axis[i].range))
+            continue;
+        good = e->n < BL_MAX_DIMS;
+        if (good)
+            e->range[e->n++] = tune->axis[i].range;
+    }
+    return good;
 }
 
-/* The factor by which all coefficients of |a| exceed those of |unit|; 0 if there is no such factor, or if the gate has no
- * comparison with |unit|. */
-static int64_t times_of(const signature *a, const signature *unit)
+/* The factor by which all coefficients of axis |a| exceed those of axis |unit|; 0 if there is no such factor, or if the gate has
+ * no comparison with |unit|. */
+static int64_t edges_factor(const edge_sums *e, int a, int unit)
 {
     int64_t times = 0;
 
-    for (int i = 0; i < MOST_CLAUSES && times == 0; i++)
-        times = unit->clause[i] == 0 ? 0 : a->clause[i] / unit->clause[i];
-    for (int i = 0; i < MOST_CLAUSES && times != 0; i++)
-        times = a->clause[i] == times * unit->clause[i] ? times : 0;
-    return a->index == times * unit->index ? times : 0;
+    for (int i = 1; i < e->nsums && times == 0; i++) {
+        int64_t by = bl_affine_along(&e->sum[i], e->range[unit]);
+        times = by == 0 ? 0 : bl_affine_along(&e->sum[i], e->range[a]) / by;
+    }
+    for (int i = 0; i < e->nsums && times != 0; i++) {
+        if (bl_affine_along(&e->sum[i], e->range[a]) != times * bl_affine_along(&e->sum[i], e->range[unit]))
+            return 0;
+    }
+    return times;
 }
 
-static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
+/* Is |node| a gated product with |load|? */
+static bool is_gated_product(const bl_node *node, const void *load)
 {
-    int n = 0, nclauses = 0;
-    for (int i = 0; i < tune->naxes; i++) {
-        if (!bl_depends(tune, load, tune->axis[i].range))
-            continue;
-        if (n == BL_MAX_DIMS)
-            return 0;
-        all[n++] = (signature){.range = tune->axis[i].range};
-    }
-    if (!add_terms(tune, all, n, load->src[1], -1, 1) || !add_gate(tune, all, n, load->src[2], &nclauses))
-        return 0;
-    return n;
+    return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
 }
 
 /* |load| is zero if its gate is false, and so are products with it: their own gates lose the comparisons of the gate of |load|,
@@ -101,8 +101,7 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *value = below.at[i], *gate = NULL;
-        if (!bl_is_gated(value) || value->src[1]->op != BL_OP_MUL ||
-            (value->src[1]->src[0] != load && value->src[1]->src[1] != load))
+        if (!is_gated_product(value, load))
             continue;
         gate = bl_gate_without(tune->ir, value->src[0], &known);
         bl_ptrmap_put(&to, value, bl_where(tune->ir, gate, value->src[1], value->src[2]));
@@ -110,75 +109,67 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
-/* Can |a|, a multiple of |unit|, be joined with |unit| into one axis?  Not if the axis would have gaps. */
-static bool joins(const signature *a, const signature *unit, int64_t *times)
+/* The factor of axis |a|, a multiple of axis |unit|, if both can be joined into one dimension; 0 if the dimension would have
+ * gaps.
+ */
+static int64_t edges_joins(const edge_sums *e, int a, int unit)
 {
-    *times = a == unit || !bl_is_fixed(a->range) || !bl_is_fixed(unit->range) ? 0 : times_of(a, unit);
-    if (*times == 1 || *times == -1)
-        return a > unit;
-    return *times != 0 && (*times < 0 ? -*times : *times) <= bl_extent_of(unit->range);
+    bool fixed = a != unit && bl_is_fixed(e->range[a]) && bl_is_fixed(e->range[unit]);
+    int64_t times = fixed ? edges_factor(e, a, unit) : 0, size = times < 0 ? -times : times;
+
+    return (size == 1 ? a > unit : size <= bl_extent_of(e->range[unit])) ? times : 0;
 }
 
-/* The first signature that |a| can be joined with and that joins no other; |a| itself if there is none. */
-static const signature *lead_of(const signature *all, int n, const signature *a, int64_t *times)
+/* The first axis that axis |a| can be joined with, by the factor |*times|, and that joins no other; |a| itself if there is none.
+ */
+static int edges_lead(const edge_sums *e, int a, int64_t *times)
 {
-    for (int i = 0; i < n; i++) {
-        int64_t own = 0;
-        bool free = joins(a, &all[i], times);
-        for (int k = 0; k < n && free; k++)
-            free = !joins(&all[i], &all[k], &own);
+    for (int i = 0; i < e->n; i++) {
+        bool free = (*times = edges_joins(e, a, i)) != 0;
+        for (int k = 0; k < e->n && free; k++)
+            free = edges_joins(e, i, k) == 0;
         if (free)
-            return &all[i];
+            return i;
     }
     return a;
 }
 
-/* An axis of the buffer; |whole| is the index along the axis at which the nest reads. */
-typedef struct edge_axis {
-    const bl_node *whole, *extent;
-    int64_t stride; /* in the tensor */
-    int lead;       /* the signature whose range it is */
-    bool lanes;
-} edge_axis;
-
-/* Is |a| outside |b| in the buffer?  Axes are in the order of the tensor; lanes are innermost. */
-static bool is_further_out(const edge_axis *a, const edge_axis *b)
+static bool is_lane(const stage_dim *dim)
 {
-    return a->lanes == b->lanes ? a->stride > b->stride : b->lanes;
+    return dim->range->sub == BL_AXIS_VECTOR;
 }
 
-/* Ranges of constant extents that occur only in one sum (y + ky, or 2 y + ky) become one axis with the extent of the sum. */
-static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl_ptrmap *to)
+/* Dimensions are in the order of the tensor; lanes are innermost. */
+static bool is_outside_copy(const stage_dim *dim, const stage_dim *other)
 {
-    int naxes = 0;
+    return is_lane(dim) == is_lane(other) ? dim->stride > other->stride : is_lane(other);
+}
 
-    for (int i = 0; i < n; i++) {
-        edge_axis own = {.whole = all[i].range,
-                         .extent = all[i].range->src[0],
-                         .stride = all[i].index,
-                         .lead = i,
-                         .lanes = all[i].range->sub == BL_AXIS_VECTOR};
+/* The footprint.  Axes of constant extents that occur only in one sum (y + ky, or 2 y + ky) become one dimension with the extent
+ * of the sum: the halo. */
+static void edges_footprint(staging *s, const edge_sums *e)
+{
+    bl_ir *ir = s->tune->ir;
+
+    for (int i = 0; i < e->n; i++) {
+        stage_dim own = {.range = e->range[i], .index = e->range[i], .extent = e->range[i]->src[0]};
         int64_t times = 0;
-        int at = naxes;
-        if (lead_of(all, n, &all[i], &times) != &all[i])
+        own.stride = bl_affine_along(&e->sum[0], own.range);
+        if (edges_lead(e, i, &times) != i)
             continue;
-        for (int k = 0; k < n; k++) {
-            const bl_node *other = all[k].range, *last = bl_index(ir, bl_extent_of(other) - 1);
-            if (k == i || lead_of(all, n, &all[k], &times) != &all[i])
+        for (int k = 0; k < e->n; k++) {
+            const bl_node *other = e->range[k], *last = bl_index(ir, bl_extent_of(other) - 1);
+            if (k == i || edges_lead(e, k, &times) != i)
                 continue;
-            bl_ptrmap_put(to, other, times > 0 ? bl_index(ir, 0) : last);
+            bl_ptrmap_put(&s->fill, other, times > 0 ? bl_index(ir, 0) : last);
             if (times < 0) /* y - ky is (y + last - ky) - last */
                 other = bl_sub(ir, last, other);
             times = times < 0 ? -times : times;
             own.extent = bl_add(ir, own.extent, bl_mul(ir, last, bl_index(ir, times)));
-            own.whole = bl_add(ir, own.whole, bl_mul(ir, other, bl_index(ir, times)));
+            own.index = bl_add(ir, own.index, bl_mul(ir, other, bl_index(ir, times)));
         }
-        for (; at > 0 && is_further_out(&own, &axis[at - 1]); at--)
-            axis[at] = axis[at - 1];
-        axis[at] = own;
-        naxes++;
+        staging_add(s, own, is_outside_copy);
     }
-    return naxes;
 }
 
 /* Narrow the interval [lo, hi) of |loop| to the indices for which |clause| holds.  False if |clause| is no comparison of |loop|
@@ -204,13 +195,12 @@ static bool edges_narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, 
 /* Make a helper that goes by rows of |loop|, the innermost axis besides lanes: it stores padding, the elements of the tensor,
  * which need no gate along the row, and padding.  False, and nothing changed, if the gate is no interval of the row or the
  * padding is long. */
-static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_node *loop, bl_ptrmap *to,
-                      bl_packed *packed)
+static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *index, const bl_node *loop)
 {
+    bl_tune *tune = s->tune;
     bl_ir *ir = tune->ir;
-    bl_nodes below = bl_reach(ir, 1, &load, false);
     bl_clauses all = {0}, row = {0};
-    const bl_node *stores[MOST_EDGE + 1], *at = NULL, *value = NULL, *gate = bl_substitute(ir, load->src[2], to);
+    const bl_node *stores[MOST_EDGE + 1], *at = NULL, *value = NULL, *gate = bl_substitute(ir, load->src[2], &s->fill);
     int64_t lo = 0, extent = bl_extent_of(loop), hi = extent;
     int n = 0;
 
@@ -220,54 +210,42 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
         if (bl_depends(tune, all.at[i], loop))
             row.at[row.count++] = all.at[i];
     }
-    if (row.count == 0 || lo >= hi || extent - (hi - lo) > MOST_EDGE || !pack_renumber(tune, &below, to, packed))
+    if (row.count == 0 || lo >= hi || extent - (hi - lo) > MOST_EDGE || !helper_take_params(s, 1, &load))
         return false;
-    gate = bl_gate_without(ir, bl_substitute(ir, load->src[2], to), &row); /* once more: |to| has the numbers of buffers now */
-    value = bl_substitute(ir, load, to);
+    gate = bl_gate_without(ir, bl_substitute(ir, load->src[2], &s->fill), &row); /* once more: |fill| has the buffers now */
+    value = bl_substitute(ir, load, &s->fill);
     value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
+    index = bl_substitute(ir, index, &s->fill);
     at = bl_add(ir, bl_range_like(ir, loop, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
-    stores[n++] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_replace(ir, index, loop, at),
-                           bl_replace(ir, value, loop, at), NULL);
+    stores[n++] = helper_store(s, bl_replace(ir, index, loop, at), bl_replace(ir, value, loop, at));
     for (int64_t edge = 0; edge < extent; edge++) {
         if (edge < lo || edge >= hi)
-            stores[n++] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_replace(ir, index, loop, bl_index(ir, edge)),
-                                   bl_const_int(ir, packed->dtype, 0), NULL);
+            stores[n++] = helper_store(s, bl_replace(ir, index, loop, bl_index(ir, edge)), bl_const_int(ir, s->helper.dtype, 0));
     }
-    packed->sink = bl_sink(ir, n, stores);
-    return bl_ir_status(ir, NULL) == BL_OK;
+    return helper_end(s, n, stores);
 }
 
 bool move_edges(bl_tune *tune, int operand, int64_t amount)
 {
-    bl_ir *ir = tune->ir;
-    int64_t keep = amount < 0 ? ~amount : amount;
-    const bl_node *load = tune_operand_load(tune, operand), *inner = bl_index(ir, 0), *outer = inner;
-    signature *all = bl_arena_array(bl_ir_arena(ir), BL_MAX_DIMS, sizeof *all);
-    bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};
-    edge_axis axis[BL_MAX_DIMS];
-    bl_ptrmap to;
-    int n = 0, naxes = 0, last = 0;
+    const bl_node *load = tune_operand_load(tune, operand), *index = NULL;
+    edge_sums *e = bl_arena_alloc(bl_ir_arena(tune->ir), sizeof *e);
+    int last = 0;
+    staging s;
 
-    if (load == NULL || load->nsrc < 3 || all == NULL || tune->npacked == BL_MAX_HELPERS ||
-        (n = sign_ranges(tune, load, all)) == 0)
+    if (load == NULL || load->nsrc < 3 || e == NULL || !edges_find_sums(tune, load, e))
         return false;
-    packed.dtype = (bl_dtype)load->dtype;
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    naxes = find_axes(ir, all, n, axis, &to);
-    for (int i = 0; i < naxes; i++) {
-        const bl_node *loop = bl_range(ir, bl_loop_pack(BL_LEVEL_OUTPUTS, i), BL_AXIS_LOOP, axis[i].extent);
-        bl_ptrmap_put(&to, all[axis[i].lead].range, loop);
-        inner = bl_add(ir, bl_mul(ir, inner, axis[i].extent), loop);
-        outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
-        packed.count = bl_mul(ir, packed.count, axis[i].extent);
-        last = axis[i].lanes ? last : i;
-    }
-    if ((amount >= 0 || naxes == 0 ||
-         !make_rows(tune, load, inner, bl_ptrmap_get(&to, all[axis[last].lead].range), &to, &packed)) &&
-        !pack_make_helper(tune, 1, &load, &inner, &to, &packed))
+    staging_init(&s, tune);
+    edges_footprint(&s, e);
+    if (!helper_begin(&s, (bl_dtype)load->dtype))
         return false;
-    open_products(tune, load, keep);
-    pack_read_panel(tune, load, outer, &packed);
+    index = staging_row_major(&s, false);
+    for (int i = 0; i < s.n; i++)
+        last = is_lane(&s.dim[i]) ? last : i;
+    if ((amount >= 0 || !edges_fill_rows(&s, load, index, bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
+        !helper_fill(&s, 1, &load, &index))
+        return false;
+    open_products(tune, load, amount < 0 ? ~amount : amount);
+    tune_replace_load(tune, load, helper_read(&s, index));
     return true;
 }
 
@@ -286,12 +264,6 @@ static bool ends_loop(bl_tune *tune, const bl_node *clause, int64_t untiled, int
         others += tune->axis[i].output && (untiled & bit) == 0;
     }
     return clause->op == BL_OP_CMPLT && clause->src[0]->dtype == BL_INDEX && bounded == 1 && others == 0;
-}
-
-/* Is |node| a gated product with |load|? */
-static bool is_gated_product(const bl_node *node, const void *load)
-{
-    return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
 }
 
 int64_t edges_gated_axes(bl_tune *tune)

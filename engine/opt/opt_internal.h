@@ -65,14 +65,6 @@ bool tune_pack(bl_tune *tune, int operand, int64_t group);
  * |which| as float32 in place of the LOAD, which the nest still has. If the operand cannot be packed, returns NULL and changes
  * nothing. */
 const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_node *which);
-/* Make the helper: a plain nest that stores each value[i] at index[i], for one value or PACK_HALVES values. Its parameters are
- * renumbered, starting with the panel. RANGEs in |to| become its loops. */
-bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
-                      bl_packed *packed);
-/* Number those parameters among |below| that |to| lacks as the helper's parameters, from 1 on. False if there are too many. */
-bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packed *packed);
-/* Let the nest read the panel at |index| instead of |load|. */
-void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
 /* Let the nest use |other| instead of |load|. */
 void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other);
 /* edges.c */

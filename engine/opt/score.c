@@ -15,8 +15,7 @@
  * of values are STAGEs that the group fills together.  If |width| does not divide the number of iterations, the excess iterations
  * of the last block repeat the last iteration, and are left out of the folds. */
 #include "engine/ir/eval.h"
-#include "engine/ir/rewrite.h"
-#include "engine/opt/opt_internal.h"
+#include "engine/opt/staging.h"
 
 enum {
     OWN_TURN = BL_MAX_DIMS - 2,
@@ -31,15 +30,14 @@ enum {
 typedef struct scores {
     bl_tune *tune;
     bl_ir *ir;
-    bl_free free;
     const bl_node *turn;   /* the loop of the sum before the move */
     const bl_node *block;  /* the loop over blocks after the move; NULL: there is one block */
     const bl_node *within; /* the iterations of a block, for readers */
     int64_t amount, many, width;
-    uint64_t columns;                                   /* the output RANGEs that scores do not depend on */
-    const bl_node *place;                               /* the number of a work-item among those that share its rows */
-    int nrows;                                          /* the output RANGEs inside a group that scores depend on: */
-    const bl_node *row[BL_MAX_DIMS], *own[BL_MAX_DIMS]; /* |own| replaces an unrolled |row| where values are stored */
+    uint64_t columns;     /* the output RANGEs that scores do not depend on */
+    const bl_node *place; /* the number of a work-item among those that share its rows */
+    staging rows;         /* of the output RANGEs inside a group that scores depend on; the filler has loops of its own in place
+                           * of unrolled rows */
     int nstages;
     const bl_node *staged[MOST_STAGES], *stage[MOST_STAGES];
 } scores;
@@ -137,13 +135,11 @@ static const bl_node *if_counts(scores *c, bl_op fold, const bl_node *value, con
     return bl_where(c->ir, bl_less(c->ir, raw_turn(c, at), score_number(c, c->turn->hi + 1)), value, none);
 }
 
-/* The index of element |column| of |columns| in the work-item's row of a stage, for a store (|stores|) or for a load. */
-static const bl_node *score_element(scores *c, bool stores, int64_t columns, const bl_node *column)
+/* The index of element |column| of |columns| in the work-item's row of a stage, for a store (|fills|) or for a load. */
+static const bl_node *score_element(scores *c, bool fills, int64_t columns, const bl_node *column)
 {
-    const bl_node *row = score_number(c, 0);
-    for (int i = 0; i < c->nrows; i++)
-        row = bl_add(c->ir, bl_mul(c->ir, row, score_number(c, bl_extent_of(c->row[i]))), stores ? c->own[i] : c->row[i]);
-    return bl_add(c->ir, bl_mul(c->ir, row, score_number(c, (columns + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT)), column);
+    int64_t pitch = (columns + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT;
+    return staging_inner(c->ir, staging_row_major(&c->rows, fills), score_number(c, pitch), column);
 }
 
 static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t extent)
@@ -156,23 +152,13 @@ static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t
 /* A STAGE in which the group stores |value| at |column| of |columns|, in the loop |turn| (or NULL). */
 static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, const bl_node *column, const bl_node *turn)
 {
-    bl_ir *ir = c->ir;
-    const bl_node *ranges[BL_MAX_DIMS + 1], *store = NULL;
-    bl_ptrmap to;
-    int n = 0;
+    const bl_node *memory = bl_param(c->ir, FIRST_LOCAL + c->nstages, (bl_dtype)value->dtype, true);
+    staging s = c->rows;
 
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (int i = 0; i < c->nrows; i++) {
-        if (c->own[i] == c->row[i])
-            continue;
-        bl_ptrmap_put(&to, c->row[i], c->own[i]);
-        ranges[n++] = c->own[i];
-    }
     if (turn != NULL && turn->op == BL_OP_RANGE)
-        ranges[n++] = turn;
-    store = bl_store(ir, bl_param(ir, FIRST_LOCAL + c->nstages, (bl_dtype)value->dtype, true),
-                     score_element(c, true, columns, column), bl_substitute(ir, value, &to), NULL);
-    return bl_stage_over(ir, BL_STAGE_SHARED, 1, &store, n, ranges);
+        s.loop[s.nloops++] = turn;
+    value = bl_substitute(c->ir, value, &s.fill);
+    return staging_fill(&s, BL_STAGE_SHARED, memory, score_element(c, true, columns, column), value, NULL);
 }
 
 /* The iteration of the block that is number |own| of the iterations of the work-item. */
@@ -193,7 +179,7 @@ static const bl_node *with_lanes(scores *c, const bl_node *value, const bl_node 
     *lanes = 1;
     for (int i = 0; i < c->tune->naxes; i++) {
         const bl_node *range = c->tune->axis[i].range;
-        if (range->sub != BL_AXIS_VECTOR || (bl_free_get(&c->free, value) & bl_free_bit(&c->free, range)) == 0)
+        if (range->sub != BL_AXIS_VECTOR || (bl_free_get(&c->tune->free, value) & bl_free_bit(&c->tune->free, range)) == 0)
             continue;
         *lanes = bl_extent_of(range);
         at = bl_add(c->ir, bl_mul(c->ir, at, score_number(c, *lanes)), range);
@@ -243,7 +229,7 @@ static bool differs_by_column(scores *c, const bl_node *value)
 {
     bl_nodes phase = tune_reach_phase(c->ir, 1, &value);
     for (size_t i = 0; i < phase.count; i++) {
-        if (phase.at[i]->op == BL_OP_RANGE && (c->columns & bl_free_bit(&c->free, phase.at[i])) != 0)
+        if (phase.at[i]->op == BL_OP_RANGE && (c->columns & bl_free_bit(&c->tune->free, phase.at[i])) != 0)
             return true;
     }
     return false;
@@ -252,8 +238,8 @@ static bool differs_by_column(scores *c, const bl_node *value)
 /* Is |value| a score: different in each iteration, the same for all columns, and with a reduction inside? */
 static bool is_score(scores *c, const bl_node *value)
 {
-    return (bl_free_get(&c->free, value) & bl_free_bit(&c->free, c->turn)) != 0 && !differs_by_column(c, value) &&
-           score_has_nested(&c->free, c->ir, value, c->turn);
+    return (bl_free_get(&c->tune->free, value) & bl_free_bit(&c->tune->free, c->turn)) != 0 && !differs_by_column(c, value) &&
+           score_has_nested(&c->tune->free, c->ir, value, c->turn);
 }
 
 /* Map the topmost scores in |value| to loads from their stages. */
@@ -356,30 +342,31 @@ static const bl_node *rewritten(scores *c)
 static bool score_find_rows(scores *c)
 {
     bl_tune *tune = c->tune;
+    uint64_t rows = 0;
 
-    c->many = 1;
-    c->place = score_number(c, 0);
     for (int i = 0; i < tune->naxes; i++) {
-        const bl_axis *axis = &tune->axis[i];
-        bool column = (c->columns & bl_free_bit(&c->free, axis->range)) != 0;
-        if (axis->range->sub == BL_AXIS_GROUP || axis->range->sub == BL_AXIS_MATRIX)
+        const bl_node *range = tune->axis[i].range;
+        uint64_t bit = bl_free_bit(&tune->free, range);
+        if (range->sub == BL_AXIS_GROUP || range->sub == BL_AXIS_MATRIX)
             return false;
-        if (!axis->output || axis->range->sub == BL_AXIS_GLOBAL || axis->range->sub == BL_AXIS_LOOP)
+        if (!tune->axis[i].output || range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || (c->columns & bit) != 0)
             continue;
-        if (column && axis->range->sub == BL_AXIS_LOCAL) {
-            c->place = bl_add(c->ir, bl_mul(c->ir, c->place, axis->range->src[0]), axis->range);
-            c->many *= bl_extent_of(axis->range);
-        }
-        if (column)
-            continue;
-        if (axis->range->sub == BL_AXIS_VECTOR || c->nrows == OWN_TURN)
+        if (range->sub == BL_AXIS_VECTOR)
             return false;
-        c->row[c->nrows] = c->own[c->nrows] = axis->range;
-        if (axis->range->sub == BL_AXIS_TILE)
-            c->own[c->nrows] = own_range(c, c->nrows, BL_AXIS_TILE, bl_extent_of(axis->range));
-        c->nrows++;
+        rows |= bit;
     }
-    return true;
+    c->place = staging_work_item(tune, c->columns, &c->many);
+    staging_init(&c->rows, tune);
+    staging_footprint(&c->rows, rows, NULL);
+    for (int i = 0; i < c->rows.n && i < OWN_TURN; i++) {
+        const bl_node *row = c->rows.dim[i].range, *own = NULL;
+        if (row->sub != BL_AXIS_TILE)
+            continue;
+        own = own_range(c, i, BL_AXIS_TILE, bl_extent_of(row));
+        bl_ptrmap_put(&c->rows.fill, row, own);
+        c->rows.loop[c->rows.nloops++] = own;
+    }
+    return c->rows.n <= OWN_TURN;
 }
 
 /* Does |node| bind |range| other than as a fold of one value? */
@@ -398,9 +385,6 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
     if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 1 || amount > MOST_AMOUNT ||
         within < 0 || bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
         return false;
-    bl_free_init(&c.free, tune->ir);
-    for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */
-        (void)bl_free_bit(&c.free, tune->free.range[i]);
     c.columns = columns_of(tune, range, &work);
     if (work == 0 || !score_find_rows(&c) || tune_count_items(tune) == 0)
         return false;

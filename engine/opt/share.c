@@ -2,7 +2,7 @@
 /* SHARE (shared-memory tiling): the work-items of a group together copy the elements of an operand that they read in some
  * iterations of the innermost loops of a reduction into local memory, and read the elements from there.
  *
- * The copy has an element for each iteration of the axes inside a group that the operand depends on, here called digits.  The
+ * The copy has an element for each iteration of the axes inside a group that the operand depends on (staging.h).  The
  * layout of the copy is therefore independent of the layout of the operand.  Gates, windows, transposed operands and overlapping
  * parts need no special treatment: they are part of the value that is copied.  The layout of the copy, outermost first:
  *
@@ -17,32 +17,28 @@
  * coalesce, and load vectors where the operand is contiguous. */
 #include "engine/ir/affine.h"
 #include "engine/ir/matrix_unit.h"
-#include "engine/opt/opt_internal.h"
+#include "engine/opt/staging.h"
 
 #include <string.h>
 
 enum {
     VECTOR_BYTES = 16, /* the widest load of a work-item of a GPU */
     MOST_COPIES = 32,  /* vectors per work-item */
-    LAYOUT_UNIT = 4    /* elements: the size of a copy is a multiple, so that both buffers of a double buffer start at a vector */
+    ROWS = 0,          /* layers of the layout, outermost first (share_layer) */
+    ROWS_INNER,
+    COLUMNS,
+    COLUMNS_INNER,
+    LAYERS,
+    LAYOUT_UNIT = 4 /* elements: the size of a copy is a multiple, so that both buffers of a double buffer start at a vector */
 };
 
-/* An axis inside a group on which the operand depends. */
-typedef struct digit {
-    const bl_node *range;
-    int64_t extent, stride; /* |stride|: rough_stride */
-    bool row;               /* a loop of the reduction, or an unrolled part of one */
-} digit;
-
 typedef struct copy {
-    bl_tune *tune;
+    staging s; /* of the axes inside a group on which the operand depends; strides are rough_stride */
     const bl_node *load;
     bl_share how;
-    int n;
-    digit at[BL_MAX_AXES];
     int64_t lanes;          /* lanes of the innermost vector of the layout */
-    int vector;             /* the digit that has the lanes; -1: none */
-    const bl_node *matrix;  /* the MATRIX whose operand is copied, or NULL. The digits of its fragment are ... */
+    int vector;             /* the dimension that has the lanes; -1: none */
+    const bl_node *matrix;  /* the MATRIX whose operand is copied, or NULL. The dimensions of its fragment are ... */
     int across, along;      /* ... these two: a row of the fragment is contiguous along the second */
     int64_t rows, columns;  /* |columns| without the padding */
     bool neighbours_differ; /* the operand depends on the fastest dimension of the group */
@@ -109,60 +105,49 @@ static int64_t rough_stride(bl_tune *tune, const bl_node *load, const bl_node *r
     return stride < 0 ? -stride : stride;
 }
 
-static void add_digit(copy *c, const bl_axis *axis)
+/* Find the footprint, and the loop around the copy.  False if a dimension has no constant extent. */
+static bool share_footprint(copy *c)
 {
-    c->at[c->n++] = (digit){.range = axis->range,
-                            .extent = bl_extent_of(axis->range),
-                            .stride = rough_stride(c->tune, c->load, axis->range),
-                            .row = !axis->output};
-}
-
-/* Find the digits, and the loop around the copy.  False if a digit has no constant extent. */
-static bool find_digits(copy *c)
-{
-    bl_tune *tune = c->tune;
-    const bl_node *fastest = NULL;
-    int loops = 0, left = 0;
+    bl_tune *tune = c->s.tune;
+    uint64_t axes = bl_free_get(&tune->free, c->load), inside = 0;
+    int left = -c->how.loops;
 
     for (int i = 0; i < tune->naxes; i++)
-        fastest = tune->axis[i].range->sub == BL_AXIS_LOCAL ? tune->axis[i].range : fastest; /* the largest number: linearize.c */
-    for (int i = 0; i < tune->naxes; i++)
-        loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, c->load, tune->axis[i].range);
-    left = loops - c->how.loops;
+        left += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, c->load, tune->axis[i].range);
     for (int i = 0; i < tune->naxes && left >= 0; i++) {
-        const bl_axis *axis = &tune->axis[i];
-        bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
-        bool around = kind == BL_AXIS_LOOP || (kind == BL_AXIS_REDUCE && left > 0);
-        if (kind == BL_AXIS_GROUP)
+        const bl_node *range = tune->axis[i].range;
+        uint64_t bit = bl_free_bit(&tune->free, range);
+        if (range->sub == BL_AXIS_GROUP)
             return false;
-        if (!bl_depends(tune, c->load, axis->range) || kind == BL_AXIS_GLOBAL)
+        if (range->sub == BL_AXIS_LOCAL)
+            c->neighbours_differ = (axes & bit) != 0; /* the largest number is the fastest dimension (linearize.c) */
+        if ((axes & bit) == 0 || range->sub == BL_AXIS_GLOBAL)
             continue;
-        if (!bl_is_fixed(axis->range))
+        if (!bl_is_fixed(range))
             return false;
-        left -= kind == BL_AXIS_REDUCE && left > 0;
-        c->neighbours_differ = c->neighbours_differ || axis->range == fastest;
-        if (around)
-            c->turn = axis->range; /* axes are in the order of their loops */
-        else
-            add_digit(c, axis);
-    }
-    return left == 0 && c->n > 0;
-}
-
-/* The MATRIX that has |load| as an operand, or NULL. */
-static const bl_node *taken_by(bl_tune *tune, const bl_node *load)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *loads[2];
-        for (int64_t k = 0; node->op == BL_OP_MATRIX && k < node->src[0]->arg; k++) {
-            if (bl_matrix_product(node->src[0]->src[k], bl_matrix_unpack(node->arg), loads) &&
-                (loads[0] == load || loads[1] == load))
-                return node;
+        if (range->sub == BL_AXIS_LOOP || (range->sub == BL_AXIS_REDUCE && left > 0)) {
+            left -= range->sub == BL_AXIS_REDUCE;
+            c->turn = range; /* axes are in the order of their loops */
+        } else {
+            inside |= bit;
         }
     }
-    return NULL;
+    staging_footprint(&c->s, inside, NULL);
+    for (int i = 0; i < c->s.n; i++)
+        c->s.dim[i].stride = rough_stride(tune, c->load, c->s.dim[i].range);
+    return left == 0 && c->s.n > 0;
+}
+
+/* Is |node| a MATRIX that has |load| as an operand? */
+static bool multiplies(const bl_node *node, const void *load)
+{
+    const bl_node *loads[2];
+
+    for (int64_t k = 0; node->op == BL_OP_MATRIX && k < node->src[0]->arg; k++) {
+        if (bl_matrix_product(node->src[0]->src[k], bl_matrix_unpack(node->arg), loads) && (loads[0] == load || loads[1] == load))
+            return true;
+    }
+    return false;
 }
 
 /* Can the unit load a fragment whose rows are along the depth (|along_depth|), or else across it? */
@@ -173,24 +158,24 @@ static bool has_layout(const copy *c, bool is_a, bool along_depth)
     return (bl_matrix_unpack(c->matrix->arg).layouts >> way & 1) != 0;
 }
 
-/* Find the digits of a fragment.  If the unit can load that layout, the rows of the fragment follow the contiguous axis of the
- * operand, so that vectors are copied as vectors.  False if the unit can load neither layout. */
+/* Find the dimensions of a fragment.  If the unit can load that layout, the rows of the fragment follow the contiguous axis of
+ * the operand, so that vectors are copied as vectors.  False if the unit can load neither layout. */
 static bool find_fragment(copy *c)
 {
     int side = -1, depth = -1;
-    bool is_a = bl_depends(c->tune, c->load, c->matrix->src[1]), along_depth = false;
+    bool is_a = bl_depends(c->s.tune, c->load, c->matrix->src[1]), along_depth = false;
 
-    for (int i = 0; i < c->n; i++) {
-        if (c->at[i].range->sub != BL_AXIS_MATRIX)
+    for (int i = 0; i < c->s.n; i++) {
+        if (c->s.dim[i].range->sub != BL_AXIS_MATRIX)
             continue;
-        if (c->at[i].row)
+        if (c->s.dim[i].reduced)
             depth = i;
         else
             side = i;
     }
     if (side < 0 || depth < 0)
         return false;
-    along_depth = c->at[depth].stride <= c->at[side].stride;
+    along_depth = c->s.dim[depth].stride <= c->s.dim[side].stride;
     along_depth = has_layout(c, is_a, along_depth) ? along_depth : !along_depth;
     c->across = along_depth ? side : depth;
     c->along = along_depth ? depth : side;
@@ -199,22 +184,21 @@ static bool find_fragment(copy *c)
 
 /* ---- the layout of the copy */
 
-/* Choose the digit of the innermost vector: the axis of lanes, or else an unrolled axis. */
+/* Choose the dimension of the innermost vector: the axis of lanes, or else an unrolled axis. */
 static void choose_vector(copy *c)
 {
-    c->vector = -1;
-    for (int i = 0; i < c->n; i++) {
-        if (c->at[i].range->sub == BL_AXIS_VECTOR) {
+    for (int i = 0; i < c->s.n; i++) {
+        if (c->s.dim[i].range->sub == BL_AXIS_VECTOR) {
             c->vector = i;
-            c->lanes = c->at[i].extent;
+            c->lanes = bl_extent_of(c->s.dim[i].range);
             return;
         }
     }
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->s.n; i++) {
         int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
-        if (c->at[i].row || c->at[i].range->sub != BL_AXIS_TILE)
+        if (c->s.dim[i].reduced || c->s.dim[i].range->sub != BL_AXIS_TILE)
             continue;
-        while (lanes > 1 && c->at[i].extent % lanes != 0)
+        while (lanes > 1 && bl_extent_of(c->s.dim[i].range) % lanes != 0)
             lanes /= 2;
         if (lanes > 1) {
             c->vector = i;
@@ -223,53 +207,10 @@ static void choose_vector(copy *c)
     }
 }
 
-/* As layout, for an operand of a matrix unit. */
-static const bl_node *fragment_layout(const copy *c, const bl_node *const *at)
-{
-    bl_ir *ir = c->tune->ir;
-    const bl_node *row = bl_index(ir, 0);
-
-    for (int i = 0; i < c->n; i++) {
-        if (i != c->across && i != c->along)
-            row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[i].extent)), at[i]);
-    }
-    row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[c->across].extent)), at[c->across]);
-    return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[c->along].extent + c->how.pad)), at[c->along]);
-}
-
-/* The index in the copy of the element with the digits |at|. */
-static const bl_node *share_layout(const copy *c, const bl_node *const *at)
-{
-    bl_ir *ir = c->tune->ir;
-    const bl_node *row = bl_index(ir, 0), *column = bl_index(ir, 0), *lane = bl_index(ir, 0);
-
-    if (c->matrix != NULL)
-        return fragment_layout(c, at);
-    for (int i = 0; i < c->n; i++) {
-        if (c->at[i].row && i != c->vector)
-            row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[i].extent)), at[i]);
-    }
-    for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < c->n; i++) {
-            int64_t part = i == c->vector ? c->lanes : 1;
-            bool inner = (c->at[i].range->sub == BL_AXIS_LOCAL) == c->neighbours_differ;
-            if ((c->at[i].row && i != c->vector) || inner != (pass == 1))
-                continue;
-            column = bl_add(ir, bl_mul(ir, column, bl_index(ir, c->at[i].extent / part)), bl_idiv(ir, at[i], bl_index(ir, part)));
-        }
-    }
-    if (c->vector >= 0)
-        lane = bl_mod(ir, at[c->vector], bl_index(ir, c->lanes));
-    if (c->how.swizzle) /* each row is rotated by one vector more than the row before it */
-        column = bl_mod(ir, bl_add(ir, column, row), bl_index(ir, c->columns / c->lanes));
-    column = bl_add(ir, bl_mul(ir, column, bl_index(ir, c->lanes)), lane);
-    return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->columns + c->how.pad)), column);
-}
-
 /* The index of the first element of the buffer that iteration |turn| reads. */
 static const bl_node *which_copy(const copy *c)
 {
-    bl_ir *ir = c->tune->ir;
+    bl_ir *ir = c->s.tune->ir;
     int64_t size = c->rows * (c->columns + c->how.pad);
 
     if (!c->how.twice)
@@ -278,99 +219,107 @@ static const bl_node *which_copy(const copy *c)
     return bl_mul(ir, bl_mod(ir, c->turn, bl_index(ir, 2)), bl_index(ir, size));
 }
 
-/* ---- the distribution of the copying over work-items */
-
-/* The number of a work-item in its group, and the number of work-items. */
-static const bl_node *work_item(bl_tune *tune, int64_t *count)
+/* The position of a dimension in the layout: dimensions of rows before those of columns. */
+static int share_layer(const copy *c, int dim)
 {
-    const bl_node *number = bl_index(tune->ir, 0);
-
-    *count = 1;
-    for (int i = 0; i < tune->naxes; i++) { /* the largest number is the fastest dimension (linearize.c) */
-        const bl_node *range = tune->axis[i].range;
-        if (range->sub != BL_AXIS_LOCAL)
-            continue;
-        number = bl_add(tune->ir, bl_mul(tune->ir, number, range->src[0]), range);
-        *count *= bl_extent_of(range);
-    }
-    return number;
+    if (c->matrix != NULL)
+        return dim == c->along ? COLUMNS : dim == c->across ? ROWS_INNER : ROWS;
+    if (c->s.dim[dim].reduced && dim != c->vector)
+        return ROWS;
+    return (c->s.dim[dim].range->sub == BL_AXIS_LOCAL) == c->neighbours_differ ? COLUMNS_INNER : COLUMNS;
 }
 
-/* The number of elements that are loaded as a vector, along the digit on which the operand is contiguous, if all vectors are
+/* The index of an element in the copy, as the nest reads it, or as the work-items fill it (|fills|).  The second is no
+ * substitution in the first: that would simplify windows in another way. */
+static const bl_node *share_layout(const copy *c, bool fills)
+{
+    bl_ir *ir = c->s.tune->ir;
+    const bl_node *row = bl_index(ir, 0), *column = bl_index(ir, 0), *lane = bl_index(ir, 0);
+
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int i = 0; i < c->s.n; i++) {
+            const bl_node *part = bl_index(ir, i == c->vector ? c->lanes : 1), **side = layer < COLUMNS ? &row : &column;
+            if (share_layer(c, i) == layer)
+                *side = staging_inner(ir, *side, bl_idiv(ir, c->s.dim[i].extent, part),
+                                      bl_idiv(ir, staging_at(&c->s, i, fills), part));
+        }
+    }
+    if (c->vector >= 0)
+        lane = bl_mod(ir, staging_at(&c->s, c->vector, fills), bl_index(ir, c->lanes));
+    if (c->how.swizzle) /* each row is rotated by one vector more than the row before it */
+        column = bl_mod(ir, bl_add(ir, column, row), bl_index(ir, c->columns / c->lanes));
+    column = staging_inner(ir, column, bl_index(ir, c->lanes), lane);
+    return bl_add(ir, which_copy(c), staging_inner(ir, row, bl_index(ir, c->columns + c->how.pad), column));
+}
+
+/* ---- the distribution of the copying over work-items */
+
+/* The number of elements that are loaded as a vector, along the dimension in which the operand is contiguous, if all vectors are
  * aligned; else 1. */
-static int64_t share_vector_of(const copy *c, const digit *d)
+static int64_t share_vector_of(const copy *c, const stage_dim *d)
 {
     bl_affine sum;
     int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
 
     if (!bl_affine_of(&sum, c->load->src[1]) || d->stride != 1 ||
-        (c->load->nsrc > 2 && bl_depends(c->tune, c->load->src[2], d->range)))
+        (c->load->nsrc > 2 && bl_depends(c->s.tune, c->load->src[2], d->range)))
         return 1;
     if (bl_affine_along(&sum, d->range) != 1)
         return 1;
-    while (lanes > 1 && (d->extent % lanes != 0 || !bl_affine_is_multiple(&sum, d->range, lanes)))
+    while (lanes > 1 && (bl_extent_of(d->range) % lanes != 0 || !bl_affine_is_multiple(&sum, d->range, lanes)))
         lanes /= 2;
     return lanes;
 }
 
 /* The STAGE that the work-items fill; NULL if a work-item would copy too many vectors. */
-static const bl_node *share_fill(const copy *c)
+static const bl_node *share_fill(copy *c)
 {
-    bl_tune *tune = c->tune;
-    bl_ir *ir = tune->ir;
-    int order[BL_MAX_AXES] = {0}, nranges = 0;
-    bl_axis_number number = {.level = BL_LEVEL_COPIES, .slot = 2 * tune->nmoves};
-    const bl_node *own[BL_MAX_AXES], *unit = NULL, *rest = NULL, *gate = NULL, *ranges[2], *store = NULL;
-    int64_t items = 1, units = c->rows * c->columns, lanes = 1, steps = 0;
-    bl_ptrmap to;
+    staging *s = &c->s;
+    bl_ir *ir = s->tune->ir;
+    bl_axis_number number = {.level = BL_LEVEL_COPIES, .slot = 2 * s->tune->nmoves};
+    int order[BL_MAX_AXES] = {0};
+    const bl_node *unit = NULL, *gate = NULL, *value = NULL;
+    int64_t items = 1, lanes = 1, units = 0, steps = 0;
 
-    for (int i = 0; i < c->n; i++) { /* smallest stride first */
+    for (int i = 0; i < s->n; i++) { /* smallest stride first */
         int at = i;
-        for (; at > 0 && c->at[order[at - 1]].stride > c->at[i].stride; at--)
+        for (; at > 0 && s->dim[order[at - 1]].stride > s->dim[i].stride; at--)
             order[at] = order[at - 1];
         order[at] = i;
     }
-    lanes = share_vector_of(c, &c->at[order[0]]);
-    units /= lanes;
-    unit = work_item(tune, &items);
+    lanes = share_vector_of(c, &s->dim[order[0]]);
+    units = c->rows * c->columns / lanes;
+    unit = staging_work_item(s->tune, UINT64_MAX, &items);
     steps = (units + items - 1) / items;
     if (items < 2 || steps > MOST_COPIES)
         return NULL;
     if (steps > 1) {
-        ranges[nranges] = bl_range(ir, bl_axis_pack(number), BL_AXIS_TILE, bl_index(ir, steps));
-        unit = bl_add(ir, unit, bl_mul(ir, ranges[nranges++], bl_index(ir, items)));
+        s->loop[s->nloops] = bl_range(ir, bl_axis_pack(number), BL_AXIS_TILE, bl_index(ir, steps));
+        unit = bl_add(ir, unit, bl_mul(ir, s->loop[s->nloops++], bl_index(ir, items)));
     }
     if (steps * items > units)
         gate = bl_less(ir, unit, bl_index(ir, units));
-    rest = unit;
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (int i = 0; i < c->n; i++) {
-        const bl_node *extent = bl_index(ir, c->at[order[i]].extent / (i == 0 ? lanes : 1));
-        own[order[i]] = bl_mod(ir, rest, extent);
-        rest = bl_idiv(ir, rest, extent);
+    for (int i = 0; i < s->n; i++) {
+        const stage_dim *d = &s->dim[order[i]];
+        const bl_node *extent = bl_index(ir, bl_extent_of(d->range) / (i == 0 ? lanes : 1)), *own = bl_mod(ir, unit, extent);
+        unit = bl_idiv(ir, unit, extent);
         if (i == 0 && lanes > 1) {
             number.slot++;
-            ranges[nranges] = bl_range(ir, bl_axis_pack(number), BL_AXIS_VECTOR, bl_index(ir, lanes));
-            own[order[i]] = bl_add(ir, bl_mul(ir, own[order[i]], bl_index(ir, lanes)), ranges[nranges++]);
+            s->loop[s->nloops] = bl_range(ir, bl_axis_pack(number), BL_AXIS_VECTOR, bl_index(ir, lanes));
+            own = staging_inner(ir, own, bl_index(ir, lanes), s->loop[s->nloops++]);
         }
-        bl_ptrmap_put(&to, c->at[order[i]].range, own[order[i]]);
+        bl_ptrmap_put(&s->fill, d->range, own);
     }
-    const bl_node *value = bl_substitute(ir, c->load, &to);
-    if (gate != NULL && value->op == BL_OP_LOAD)
-        value = bl_load(ir, value->src[0], value->src[1], value->nsrc > 2 ? bl_and(ir, value->src[2], gate) : gate);
-    store = bl_store(ir, bl_param(ir, tune->nmoves, (bl_dtype)c->load->dtype, true),
-                     bl_add(ir, which_copy(c), share_layout(c, own)), value, gate);
-    return bl_stage_over(ir, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0u) | (c->how.narrow ? BL_STAGE_NARROW : 0u), 1,
-                         &store, nranges, ranges);
+    value = bl_substitute(ir, c->load, &s->fill);
+    return staging_fill(s, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0u) | (c->how.narrow ? BL_STAGE_NARROW : 0u),
+                        bl_param(ir, s->tune->nmoves, (bl_dtype)c->load->dtype, true), share_layout(c, true), value, gate);
 }
 
 /* Count the rows and columns of the copy. */
 static bool share_measure(copy *c)
 {
-    for (int i = 0; i < c->n; i++) {
-        bool row = c->matrix != NULL ? i != c->along : c->at[i].row && i != c->vector;
-        int64_t *side = row ? &c->rows : &c->columns;
-        *side *= c->at[i].extent;
+    for (int i = 0; i < c->s.n; i++) {
+        *(share_layer(c, i) < COLUMNS ? &c->rows : &c->columns) *= bl_extent_of(c->s.dim[i].range);
         if (c->rows > INT32_MAX / c->columns)
             return false;
     }
@@ -380,10 +329,10 @@ static bool share_measure(copy *c)
 /* Can the unit load its fragments from |made|?  Their rows must be aligned as it requires. */
 static bool is_loadable(const copy *c, const bl_node *made)
 {
-    bool is_a = bl_depends(c->tune, c->load, c->matrix->src[1]);
-    const digit *depth = c->at[c->along].row ? &c->at[c->along] : &c->at[c->across];
+    bool is_a = bl_depends(c->s.tune, c->load, c->matrix->src[1]);
+    const stage_dim *depth = c->s.dim[c->along].reduced ? &c->s.dim[c->along] : &c->s.dim[c->across];
 
-    return bl_matrix_operand(c->tune->ir, bl_matrix_unpack(c->matrix->arg), made, is_a, c->matrix->src[is_a ? 1 : 2],
+    return bl_matrix_operand(c->s.tune->ir, bl_matrix_unpack(c->matrix->arg), made, is_a, c->matrix->src[is_a ? 1 : 2],
                              depth->range) != NULL;
 }
 
@@ -394,31 +343,29 @@ static bool suits_readers(copy *c)
 
     if (c->how.narrow && !half)
         return false;
-    if (!c->tune->matrix)
+    if (!c->s.tune->matrix)
         return true;
-    c->matrix = taken_by(c->tune, c->load);
+    c->matrix = bl_find(c->s.tune->ir, 1, &c->s.tune->sink, multiplies, c->load);
     return c->matrix != NULL && bl_matrix_unpack(c->matrix->arg).scope > 1 && c->how.narrow && !c->how.swizzle &&
            find_fragment(c);
 }
 
 bool move_share(bl_tune *tune, int operand, int64_t amount)
 {
-    const bl_node *at[BL_MAX_AXES], *stage = NULL, *made = NULL;
-    copy c = {.tune = tune, .load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1};
+    const bl_node *stage = NULL, *made = NULL;
+    copy c = {.load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1, .vector = -1};
 
+    staging_init(&c.s, tune);
     if (c.load == NULL || !bl_share_unpack(amount, &c.how) || bl_find(tune->ir, 1, &c.load, computes_place, c.load) != NULL ||
-        !is_read_by_nest(tune, c.load) || !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)) ||
+        !is_read_by_nest(tune, c.load) || !share_footprint(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)) ||
         !suits_readers(&c))
         return false;
-    choose_vector(&c);
-    if (!share_measure(&c))
-        return false;
-    for (int i = 0; i < c.n; i++)
-        at[i] = c.at[i].range;
-    stage = share_fill(&c);
+    if (c.matrix == NULL)
+        choose_vector(&c);
+    stage = share_measure(&c) ? share_fill(&c) : NULL;
     if (stage == NULL)
         return false;
-    made = bl_load(tune->ir, stage, bl_add(tune->ir, which_copy(&c), share_layout(&c, at)), NULL);
+    made = bl_load(tune->ir, stage, share_layout(&c, false), NULL);
     if (c.matrix != NULL && !is_loadable(&c, made))
         return false;
     tune->shared = true;

@@ -6,7 +6,7 @@
  *
  * The nest then computes the partial sums, and has one axis more.  Work-items, lanes, copies and matrix units are chosen for it
  * as for any other nest. The scheduler splits very long sums in the graph instead (sched/split_reduction.c). */
-#include "engine/opt/opt_internal.h"
+#include "engine/opt/staging.h"
 
 enum { MOST_SUMS = 16 };
 
@@ -136,7 +136,7 @@ static bool make_rest(const parting *p, bl_packed *rest)
     below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     bl_ptrmap_put(&to, partial, bl_param(ir, 0, rest->dtype, false));
-    if (!pack_renumber(tune, &below, &to, rest))
+    if (!helper_renumber(tune, &below, &to, rest))
         return false;
     rest->sink = bl_substitute(ir, sink, &to);
     return true;
