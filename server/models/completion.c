@@ -83,7 +83,7 @@ static void count_answer(bl_completion *c)
 {
     bl_infer *in = c->in;
     bl_model_statistics *s = &in->version->statistics;
-    in->answered = true;
+    in->state = BL_INFER_ANSWERED;
     bl_statistics_add(s, BL_STAT_SUCCESS, bl_clock_ns() - in->rq->start_ns);
     bl_statistics_add(s, BL_STAT_QUEUE, c->time_ns[QUEUED]);
     bl_statistics_add(s, BL_STAT_INPUT, in->item.input_ns);
@@ -116,18 +116,16 @@ static void tell_end(bl_completion *c)
     }
     if (c->out.failed)
         c->out.len = whole; /* no partial event */
-    c->over = true;
     bl_completion_wake(c);
 }
 
 /* The last text is over.  Returns the parked request of the client, for the caller to finish; else NULL. */
 static bl_request *finish_client(bl_completion *c)
 {
-    bl_request *rq = c->parked ? c->rq : NULL;
-    c->parked = false;
+    bl_request *rq = c->phase == BL_COMPLETION_PARKED ? c->rq : NULL;
+    c->phase = BL_COMPLETION_OVER;
     if (c->streams)
         tell_end(c);
-    c->over = true;
     if (rq != NULL) {
         rq->err = c->err;
         rq->reply.retry_after = c->retry_after;
@@ -152,7 +150,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
         c->err = own->err;
         c->retry_after = own->reply.retry_after;
     }
-    if (c->parked)
+    if (c->phase == BL_COMPLETION_PARKED)
         bl_request_trace_join(&c->rq->trace, &own->trace);
     if (--c->left == 0)
         waits = finish_client(c);
@@ -185,8 +183,9 @@ static bool leave_parked(bl_request *rq)
     bl_completion *c = rq->data;
     bool mine = false;
     pthread_mutex_lock(&c->lock);
-    mine = c->parked;
-    c->parked = false;
+    mine = c->phase == BL_COMPLETION_PARKED;
+    if (mine)
+        c->phase = BL_COMPLETION_RUNS;
     pthread_mutex_unlock(&c->lock);
     return mine;
 }
@@ -243,7 +242,7 @@ static ssize_t completion_read_events(void *arg, char *to, size_t most)
         memcpy(to, c->out.data + c->sent, (size_t)n);
     c->sent += (size_t)n;
     drop_sent(&c->out, &c->sent);
-    if (n == 0 && c->over)
+    if (n == 0 && c->phase == BL_COMPLETION_OVER)
         n = BL_STREAM_END;
     pthread_mutex_unlock(&c->lock);
     wake_rested(c);
@@ -275,7 +274,7 @@ void bl_completions_ping(bl_models *models)
     pthread_mutex_lock(&models->lock);
     for (bl_completion *c = models->streamed; c != NULL; c = c->next) {
         pthread_mutex_lock(&c->lock);
-        if (c->stream != NULL && !c->over && c->out.len == 0 && now - c->told_ns >= PING_NS) {
+        if (c->stream != NULL && c->phase == BL_COMPLETION_RUNS && c->out.len == 0 && now - c->told_ns >= PING_NS) {
             bl_text_puts(&c->out, ":\n\n");
             bl_completion_wake(c);
         }
@@ -291,7 +290,7 @@ static void completion_end_stream(void *arg)
     completion_leave(c);
     bl_metrics_add(&c->rq->server->metrics, BL_COUNT_STREAMS, -1);
     pthread_mutex_lock(&c->lock);
-    if (c->over && c->err.status == BL_OK)
+    if (c->phase == BL_COMPLETION_OVER && c->err.status == BL_OK)
         count_answer(c);
     pthread_mutex_unlock(&c->lock);
 }
@@ -345,7 +344,7 @@ static void park(bl_completion *c)
     rq->then = completion_reply;
     atomic_fetch_add(&c->refs, 1);
     pthread_mutex_lock(&c->lock);
-    c->parked = true;
+    c->phase = BL_COMPLETION_PARKED;
     pthread_mutex_unlock(&c->lock);
     bl_request_park(rq, leave_parked);
     pthread_mutex_lock(&c->lock);

@@ -26,6 +26,12 @@ typedef struct bl_text_form {
     void (*fail)(const bl_err *err, bl_text *out);                      /* sent in place of |end| */
 } bl_text_form;
 
+typedef enum bl_completion_phase {
+    BL_COMPLETION_RUNS,   /* texts are generated; the client's request streams them, is not parked yet, or has left */
+    BL_COMPLETION_PARKED, /* texts are generated; the client's request is parked until the last text is over */
+    BL_COMPLETION_OVER    /* all texts are over */
+} bl_completion_phase;
+
 struct bl_completion {
     atomic_int refs; /* references of the client's request and of each text that is being generated */
     bl_arena *arena; /* for the options and prompts */
@@ -48,8 +54,7 @@ struct bl_completion {
     size_t sent;
     int64_t told_ns; /* the time of the last event */
     int left;        /* texts that are not over */
-    bool parked;     /* the client's request is parked until the last text is over */
-    bool over;
+    bl_completion_phase phase;
     bl_err err; /* the error of the first text that failed */
     int retry_after;
     int64_t time_ns[2];  /* sums over all texts: time in queues, time in runs */

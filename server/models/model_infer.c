@@ -372,15 +372,15 @@ static bl_status model_infer_reply(bl_infer *in)
 static void count_reply(bl_infer *in, int64_t end_ns)
 {
     bl_model_statistics *s = &in->version->statistics;
-    if (!in->more)
+    if (in->state == BL_INFER_ANSWERED)
         bl_statistics_add(s, BL_STAT_SUCCESS, end_ns - in->rq->start_ns);
     bl_statistics_add(s, BL_STAT_QUEUE, in->item.queue_ns);
-    if (in->again) /* nothing was computed */
+    if (in->source == BL_INFER_CACHED) /* nothing was computed */
         return;
     bl_statistics_add(s, BL_STAT_INPUT, in->item.input_ns);
     bl_statistics_add(s, BL_STAT_INFER, in->item.compute_ns);
     bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);
-    if (in->counts)
+    if (in->source == BL_INFER_ALONE)
         bl_statistics_run(s, in->item.rows > 0 ? in->item.rows : 1, in->item.input_ns, in->item.compute_ns, in->output_ns);
 }
 
@@ -394,7 +394,8 @@ static bl_status model_infer_go_on(bl_infer *in)
     in->instance = NULL;
     in->variant = NULL;
     in->item.source = NULL;
-    in->again = in->counts = in->more = false;
+    in->state = BL_INFER_OPEN;
+    in->source = BL_INFER_SHARED;
     in->item.queue_ns = in->item.compute_ns = 0;
     in->item.begin_ns = bl_clock_ns();
     return bl_infer_go_filled(in);
@@ -406,12 +407,13 @@ bl_status bl_infer_reply(bl_request *rq)
     int64_t start = bl_clock_ns(), end = 0;
     BL_TRY(model_infer_reply(in));
     end = bl_clock_ns();
-    in->answered = !in->more;
-    if (in->version->answers != NULL && !in->again)
+    if (in->state != BL_INFER_MORE)
+        in->state = BL_INFER_ANSWERED;
+    if (in->version->answers != NULL && in->source != BL_INFER_CACHED)
         bl_answers_keep(in->version->answers, in);
     in->output_ns = end - start;
     count_reply(in, end);
-    return in->more ? model_infer_go_on(in) : BL_OK;
+    return in->state == BL_INFER_MORE ? model_infer_go_on(in) : BL_OK;
 }
 
 void bl_infer_weigh(bl_infer *in)
@@ -432,7 +434,7 @@ static bl_status reply_alone(bl_request *rq)
         bl_instance_learn(in->version, in->instance, in->item.rows > 0 ? in->item.rows : 1, x->plan,
                           in->item.compute_ns + rq->trace.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
-    in->counts = true;
+    in->source = BL_INFER_ALONE;
     rq->then = bl_infer_reply;
     return BL_OK;
 }
@@ -565,7 +567,7 @@ static bl_status model_infer_answer_again(bl_infer *in, bool *found)
     bl_statistics_add(&in->version->statistics, *found ? BL_STAT_HIT : BL_STAT_MISS, bl_clock_ns() - start);
     if (!*found)
         return BL_OK;
-    in->again = true;
+    in->source = BL_INFER_CACHED;
     in->item.input_ns = bl_clock_ns() - in->item.begin_ns;
     in->rq->data = in;
     bl_infer_weigh(in);
@@ -621,7 +623,7 @@ void bl_infer_end(void *arg)
     if (in->claimed) /* the run never began */
         bl_batch_unclaim(in->item.batcher, &in->instance->slot);
     bl_batch_leave(in->item.batch);
-    if (!in->answered)
+    if (in->state != BL_INFER_ANSWERED)
         bl_statistics_add(&in->version->statistics, BL_STAT_FAIL, bl_clock_ns() - in->rq->start_ns);
 }
 

@@ -13,6 +13,19 @@ typedef struct bl_sequence bl_sequence;
  * set in->more. */
 typedef bl_status (*bl_infer_write)(bl_infer *in, const bl_infer_result *results);
 
+typedef enum bl_infer_state {
+    BL_INFER_OPEN,
+    BL_INFER_MORE, /* set by |write|: in->wire has the inputs of another run of the request */
+    BL_INFER_ANSWERED
+} bl_infer_state;
+
+/* What the outputs come from. */
+typedef enum bl_infer_source {
+    BL_INFER_SHARED, /* a batch, which counts its own run */
+    BL_INFER_ALONE,  /* a run of the request alone, which is counted with the answer */
+    BL_INFER_CACHED  /* the response cache */
+} bl_infer_source;
+
 struct bl_infer {
     bl_batch_item item; /* first member: bl_batch_item * converts */
     bl_request *rq;     /* item.rq */
@@ -26,10 +39,8 @@ struct bl_infer {
     int *asked; /* the requested outputs, in the order of the answer */
     bl_infer_output *wants;
     int64_t output_ns;
-    bool answered;
-    bool again;      /* the answer comes from the response cache */
-    bool more;       /* set by |write|: in->wire has the inputs of another run of the request */
-    bool counts;     /* the run was the request's alone, and is counted with its answer */
+    bl_infer_state state;
+    bl_infer_source source;
     bool readable;   /* classes are JSON objects in place of strings of the protocol */
     bl_sequence *of; /* the sequence of the request, or NULL */
     /* the variant that runs in place of the instance's program, if the program has variants; else NULL */

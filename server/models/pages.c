@@ -17,9 +17,8 @@ enum {
     ROOM_PART = 32    /* room for a run is at most this part of the device's memory */
 };
 
-/* The prefix cache finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text
- * that ended may have fewer tokens than BL_PAGE_TOKENS; such a page has no successor.  Page numbers are never reused, so the
- * successors of a dropped page are not found any more. */
+/* The prefix cache finds a page by the number of the page before it, by its owner and by its tokens.  Numbers are not reused.
+ * The last page of a text that ended may have fewer tokens than BL_PAGE_TOKENS; such a page has no successor. */
 struct bl_page {
     int64_t place; /* index in the states; NO_PLACE: not resident on the device */
     char *away;    /* copy in host memory; or NULL */
@@ -602,7 +601,7 @@ static bool send_kept(bl_pages *p)
 /* Does |t| keep its pages while |text| looks for a place?  Running and older texts do. */
 static bool pages_is_before(const bl_text_pages *t, const bl_text_pages *text)
 {
-    return t == text || t->busy || (!t->rests && t->number < text->number);
+    return t == text || t->state == BL_PAGES_BUSY || (t->state == BL_PAGES_WAIT && t->number < text->number);
 }
 
 static bool may_send(const bl_page *page)
@@ -687,11 +686,10 @@ static bl_status add_page(bl_pages *p, bl_text_pages *text, bl_err *err)
     return st;
 }
 
-static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *ready, bl_err *err)
+static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bl_err *err)
 {
     size_t pages = (count + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
-    *ready = false;
-    text->rests = false;
+    text->state = BL_PAGES_WAIT;
     for (size_t i = 0; i < pages; i++) {
         if (i == text->count)
             BL_TRY(add_page(p, text, err));
@@ -705,7 +703,7 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
         leave_page(p, text->source);
         text->source = NULL;
     }
-    *ready = text->busy = true;
+    text->state = BL_PAGES_BUSY;
     return fill_free(p, err);
 }
 
@@ -714,14 +712,15 @@ static void note_refusal(bl_pages *p, const bl_text_pages *text)
 {
     p->refused = true;
     for (const bl_text_pages *t = p->texts; t != NULL; t = t->next)
-        p->refused_busy = p->refused_busy || (t->busy && t->number > text->number);
+        p->refused_busy = p->refused_busy || (t->state == BL_PAGES_BUSY && t->number > text->number);
 }
 
 bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err)
 {
     bl_status st = BL_OK;
     pthread_mutex_lock(&text->pool->lock);
-    st = reserve(text->pool, text, count, ready, err);
+    st = reserve(text->pool, text, count, err);
+    *ready = text->state == BL_PAGES_BUSY;
     if (st == BL_OK && !*ready)
         note_refusal(text->pool, text);
     unlock_pages(text->pool);
@@ -763,7 +762,7 @@ void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count
     bl_pages *p = text->pool;
     size_t pages = text->count;
     pthread_mutex_lock(&p->lock);
-    text->busy = false;
+    text->state = BL_PAGES_WAIT;
     p->changed = p->changed || p->refused_busy;
     p->refused_busy = false;
     for (size_t i = text->full; i * BL_PAGE_TOKENS < count; i++) {
@@ -785,7 +784,8 @@ void bl_text_pages_wait(bl_text_pages *text)
     if (text->pool == NULL)
         return;
     pthread_mutex_lock(&text->pool->lock);
-    text->rests = text->pool->changed = true;
+    text->state = BL_PAGES_REST;
+    text->pool->changed = true;
     unlock_pages(text->pool);
 }
 

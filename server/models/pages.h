@@ -46,6 +46,12 @@ enum {
 typedef struct bl_pages bl_pages;
 typedef struct bl_page bl_page;
 
+typedef enum bl_text_pages_state {
+    BL_PAGES_WAIT, /* for the next run of the text; an older text may evict the pages */
+    BL_PAGES_BUSY, /* a run uses the pages */
+    BL_PAGES_REST  /* no run of the text will come soon; every text may evict the pages */
+} bl_text_pages_state;
+
 /* The page table of one text.  A zeroed table is empty. */
 typedef struct bl_text_pages bl_text_pages;
 struct bl_text_pages {
@@ -54,10 +60,9 @@ struct bl_text_pages {
     uint64_t number; /* increases from text to text */
     bl_page **page;
     size_t count, cap;
-    size_t full;                  /* the first |full| pages are in the tree */
-    bl_page *source;              /* a page to copy into the page behind the full pages; or NULL */
-    bool busy;                    /* a run uses the pages */
-    bool rests;                   /* no run of the text will come soon */
+    size_t full;     /* the first |full| pages are in the tree */
+    bl_page *source; /* a page to copy into the page behind the full pages; or NULL */
+    bl_text_pages_state state;
     bl_text_pages *before, *next; /* list of the texts of the pool */
 };
 

@@ -13,6 +13,12 @@
 
 enum { MOST_SEQUENCES = 4096, KEY_SIZE = 160 };
 
+typedef enum sequence_state {
+    SEQUENCE_NEW, /* its states are those of the program */
+    SEQUENCE_BEGUN,
+    SEQUENCE_IN_STEP, /* begun, and a step uses the states without a reference */
+} sequence_state;
+
 struct bl_sequence {
     bl_evictable evictable; /* first member; registered once the sequence has its own state */
     atomic_int refs;        /* references of the table and of requests */
@@ -22,13 +28,12 @@ struct bl_sequence {
     bl_worker *worker;
     bl_serial serial;
     int nstates;
-    size_t *bytes;      /* the bytes of each state */
-    bl_buffer **states; /* own buffers of updated states; NULL: a state of the program */
-    bl_buffer **lent;   /* the states of the current step, own and the program's */
-    char **away;        /* copies in host memory, in place of the own buffers; else NULL */
-    /* busy: a step uses the states without a reference.  Worker's thread, like |states|, |lent| and |away| */
-    bool begun, busy;
-    uint32_t owner; /* is charged for the sequence */
+    size_t *bytes;        /* the bytes of each state */
+    bl_buffer **states;   /* own buffers of updated states; NULL: a state of the program */
+    bl_buffer **lent;     /* the states of the current step, own and the program's */
+    char **away;          /* copies in host memory, in place of the own buffers; else NULL */
+    sequence_state state; /* worker's thread, like |states|, |lent| and |away| */
+    uint32_t owner;       /* is charged for the sequence */
     size_t charged;
     int64_t used_ns; /* under version->sequences.lock, like |listed| */
     bool listed;
@@ -100,11 +105,11 @@ static bool sequences_is_lost(const bl_sequence *s)
     return lost;
 }
 
-/* May the state be evicted?  A current step protects it, by |busy| or by references. */
+/* May the state be evicted?  A current step protects it, by its state or by references. */
 static bool sequences_may_leave(bl_evictable *evictable)
 {
     const bl_sequence *s = sequence_of(evictable);
-    bool may = !s->busy && !sequences_is_lost(s);
+    bool may = s->state != SEQUENCE_IN_STEP && !sequences_is_lost(s);
     for (int i = 0; i < s->nstates; i++)
         may = may && (s->states[i] == NULL || atomic_load(&s->states[i]->refs) == 1);
     return may;
@@ -175,7 +180,7 @@ static bl_status sequences_wake(bl_sequence *s, bool start, bl_err *err)
     if (start) {
         bl_evictable_remove(&s->evictable);
         sequences_drop_copies(s);
-        s->begun = false;
+        s->state = SEQUENCE_NEW;
     }
     if (s->away != NULL)
         return sequences_move_in(s, err);
@@ -200,20 +205,20 @@ static bl_status lend(bl_sequence *s, bool start, bl_err *err)
     BL_TRY(bl_program_check(s->instance->slot.program, err));
     BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first, so that later evictions do not move it */
     BL_TRY(sequences_wake(s, start, err));
-    if (s->begun && sequences_is_lost(s))
+    if (s->state != SEQUENCE_NEW && sequences_is_lost(s))
         return bl_fail(err, BL_ECONFLICT,
                        "the state of the sequence was lost when a step on %s failed before its end; start the sequence again "
                        "with sequence_start",
                        s->worker->dev->info.id);
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *first = state_at(s->instance, i)->buffer;
-        if (info->updated[i] && !s->begun) {
+        if (info->updated[i] && s->state == SEQUENCE_NEW) {
             bl_pool_release(pool, s->states[i]);
             s->states[i] = bl_buffer_retain(first);
         }
         s->lent[i] = info->updated[i] ? s->states[i] : first;
     }
-    s->begun = true;
+    s->state = SEQUENCE_BEGUN;
     return BL_OK;
 }
 
@@ -258,7 +263,7 @@ bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out)
 bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
 {
     BL_TRY(lend(s, false, err));
-    s->busy = true;
+    s->state = SEQUENCE_IN_STEP;
     *states = s->lent;
     return BL_OK;
 }
@@ -268,7 +273,7 @@ void bl_sequence_keep(bl_sequence *s)
     for (int i = 0; i < s->nstates; i++)
         if (s->states[i] != NULL)
             s->states[i] = s->lent[i];
-    s->busy = false;
+    s->state = SEQUENCE_BEGUN;
     sequences_settle(s);
 }
 

@@ -411,7 +411,7 @@ bl_status bl_handle_openai_count(bl_request *rq)
     BL_TRY(st);
     bl_text_printf(&rq->reply.out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", tokens.count);
     bl_request_reply_json(rq, 200);
-    call.in->answered = true;
+    call.in->state = BL_INFER_ANSWERED;
     return BL_OK;
 }
 
@@ -429,7 +429,7 @@ bl_status bl_handle_llama_template(bl_request *rq)
         bl_encode_span(&rq->reply.out, (bl_span){bl_text_get(&text), text.len});
         bl_text_putc(&rq->reply.out, '}');
         bl_request_reply_json(rq, 200);
-        call.in->answered = true;
+        call.in->state = BL_INFER_ANSWERED;
     }
     bl_text_fini(&text);
     return st;

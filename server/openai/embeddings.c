@@ -153,7 +153,7 @@ static bl_status embeddings_write_vectors(bl_infer *in, const bl_infer_result *r
     size_t count = 0;
     BL_TRY(keep_vectors(in, results));
     if (e->end < e->count) {
-        in->more = true;
+        in->state = BL_INFER_MORE;
         return fill_run(in);
     }
     count = e->dimensions > 0 ? (size_t)e->dimensions : e->width;

@@ -76,7 +76,7 @@ bl_status bl_handle_llama_tokenize(bl_request *rq)
     if (st == BL_OK) {
         put_tokens(bl_model_tokenizer(call.in->version), &tokens, pieces, &rq->reply.out);
         bl_request_reply_json(rq, 200);
-        call.in->answered = true;
+        call.in->state = BL_INFER_ANSWERED;
     }
     free(tokens.id);
     return st;
@@ -102,7 +102,7 @@ bl_status bl_handle_llama_detokenize(bl_request *rq)
         bl_encode_span(&rq->reply.out, (bl_span){bl_text_get(&text), text.len});
         bl_text_putc(&rq->reply.out, '}');
         bl_request_reply_json(rq, 200);
-        call.in->answered = true;
+        call.in->state = BL_INFER_ANSWERED;
     }
     free(tokens.id);
     bl_text_fini(&text);

@@ -84,7 +84,7 @@ bl_status bl_handle_devices(bl_request *rq)
         bl_device_describe(rq, &server->workers[i]);
     }
     bl_text_puts(&rq->reply.out, "],\"left_out\":[");
-    for (const char *line = server->device_notes; *line != '\0';) {
+    for (const char *line = server->start.device_notes; *line != '\0';) {
         size_t len = strcspn(line, "\n");
         bl_encode_span(&rq->reply.out, (bl_span){line, len});
         line += len + (line[len] == '\n');

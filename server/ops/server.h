@@ -52,7 +52,8 @@ typedef struct bl_worker {
 typedef struct bl_server_start {
     int argc; /* arguments of main, from which the settings were read */
     char *const *argv;
-    int64_t ns; /* start time of the process on bl_clock_ns */
+    int64_t ns;              /* start time of the process on bl_clock_ns */
+    char device_notes[4096]; /* the devices that were not opened, and the reasons */
 } bl_server_start;
 
 /* Devices taken out of service (drain.h). */
@@ -126,8 +127,7 @@ struct bl_server {
     bl_server_http http;
     bl_ticker *ticker, *disk_ticker; /* ticker.h says which work each ticker does */
     bl_upkeep *upkeep;
-    bl_exporter *exporter;   /* NULL: no tracing */
-    char device_notes[4096]; /* the devices that were not opened, and the reasons */
+    bl_exporter *exporter; /* NULL: no tracing */
     bl_server_life life;
     bl_server_spare spare;
 };

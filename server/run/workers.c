@@ -119,7 +119,7 @@ static bl_status open_named(bl_server *server, bl_text *why, bl_err *err)
 static void log_notes(bl_server *server, const bl_text *why)
 {
     const char *line = why->data != NULL ? why->data : "";
-    snprintf(server->device_notes, sizeof server->device_notes, "%s", line);
+    snprintf(server->start.device_notes, sizeof server->start.device_notes, "%s", line);
     while (*line != '\0') {
         size_t len = strcspn(line, "\n");
         bl_log(BL_LOG_INFO, "not used: %.*s", (int)len, line);
