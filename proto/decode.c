@@ -27,19 +27,6 @@ bl_status bl_decode_body(bl_arena *arena, bl_span body, bool safetensors, const 
     return bl_json_parse(doc, arena, body, json_limits, err);
 }
 
-static bl_status decode_small(const bl_json *doc, const char *name, int64_t lo, int64_t hi, int *out, bl_err *err)
-{
-    bl_json at;
-    int64_t value = 0;
-
-    *out = -1;
-    if (!bl_json_find(doc, name, &at))
-        return BL_OK;
-    BL_TRY(bl_json_int(&at, lo, hi, &value, err));
-    *out = (int)value;
-    return BL_OK;
-}
-
 static bl_status decode_precision(const bl_json *doc, int *out, bl_err *err)
 {
     bl_precision precision = BL_PRECISION_HIGHEST;
@@ -59,35 +46,27 @@ static bl_status decode_precision(const bl_json *doc, int *out, bl_err *err)
 /* The caller's list of allowed names decides which of these members a document may have. */
 static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_options *out, bl_err *err)
 {
+    static const bl_json_field fields[] = {
+        {BL_FIELD(bl_run_options, BL_FIELD_STRING, "device", device)},
+        {BL_FIELD(bl_run_options, BL_FIELD_STRING, "lease", lease)},
+        {BL_FIELD(bl_run_options, BL_FIELD_INT, "debug", debug), .most = 7},
+        {BL_FIELD(bl_run_options, BL_FIELD_INT, "beam", beam), .most = MAX_BEAM},
+        {BL_FIELD(bl_run_options, BL_FIELD_INT64, "timeout_ms", timeout_ms), .least = 1, .most = INT64_MAX / 1000000 - 1},
+        {BL_FIELD(bl_run_options, BL_FIELD_INT, "priority", priority), .least = -MOST_PRIORITY, .most = MOST_PRIORITY},
+        {BL_FIELD(bl_run_options, BL_FIELD_BOOL, "dry_run", dry_run)},
+        {BL_FIELD(bl_run_options, BL_FIELD_BOOL, "explain", explain)},
+        {BL_FIELD(bl_run_options, BL_FIELD_BOOL, CHECK_INDICES, check_indices)},
+        {.name = NULL},
+    };
     bl_json at;
 
-    *out = (bl_run_options){0};
-    if (bl_json_find(doc, "device", &at))
-        BL_TRY(bl_json_string(&at, &out->device, err));
-    if (bl_json_find(doc, "lease", &at))
-        BL_TRY(bl_json_string(&at, &out->lease, err));
+    *out = (bl_run_options){.debug = -1, .beam = -1};
+    BL_TRY(bl_json_read(doc, fields, false, out, err));
     d->lease = out->lease;
-    BL_TRY(decode_small(doc, "debug", 0, 7, &out->debug, err));
-    BL_TRY(decode_small(doc, "beam", 0, MAX_BEAM, &out->beam, err));
-    BL_TRY(decode_precision(doc, &out->precision, err));
-    if (bl_json_find(doc, "seed", &at)) {
-        out->seeded = true;
+    out->seeded = bl_json_find(doc, "seed", &at);
+    if (out->seeded)
         BL_TRY(bl_json_u64(&at, &out->seed, err));
-    }
-    if (bl_json_find(doc, "timeout_ms", &at))
-        BL_TRY(bl_json_int(&at, 1, INT64_MAX / 1000000 - 1, &out->timeout_ms, err));
-    if (bl_json_find(doc, "priority", &at)) {
-        int64_t priority = 0;
-        BL_TRY(bl_json_int(&at, -MOST_PRIORITY, MOST_PRIORITY, &priority, err));
-        out->priority = (int)priority;
-    }
-    if (bl_json_find(doc, "dry_run", &at))
-        BL_TRY(bl_json_bool(&at, &out->dry_run, err));
-    if (bl_json_find(doc, "explain", &at))
-        BL_TRY(bl_json_bool(&at, &out->explain, err));
-    if (bl_json_find(doc, CHECK_INDICES, &at))
-        BL_TRY(bl_json_bool(&at, &out->check_indices, err));
-    return BL_OK;
+    return decode_precision(doc, &out->precision, err);
 }
 
 bl_decoder *bl_decoder_make(const bl_decode_env *env)
@@ -414,25 +393,23 @@ static bl_status decode_preferred(const bl_json *at, bl_wire_batching *out, bl_e
 /* An object, or a bool; false turns batching off. */
 static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_err *err)
 {
-    static const char *const names[] = {"max_rows", "delay_us", "preferred_rows", "max_waiting", NULL};
+    static const bl_json_field fields[] = {
+        {BL_FIELD(bl_wire_batching, BL_FIELD_INT64, "max_rows", max_rows), .least = 1, .most = BL_WIRE_MAX_EXTENT},
+        {BL_FIELD(bl_wire_batching, BL_FIELD_INT64, "delay_us", delay_us), .most = MOST_DELAY_US},
+        {BL_FIELD(bl_wire_batching, BL_FIELD_INT64, "max_waiting", max_waiting), .least = 1, .most = INT32_MAX},
+        {.name = "preferred_rows"},
+        {.name = NULL},
+    };
     bl_json at, one;
-    bool on = true;
 
     *out = (bl_wire_batching){0};
     if (!bl_json_find(doc, "batching", &at))
         return BL_OK;
     if (at.kind == BL_JSON_BOOL) {
-        BL_TRY(bl_json_bool(&at, &on, err));
-        out->off = !on;
+        out->off = !at.boolean;
         return BL_OK;
     }
-    BL_TRY(bl_json_allow(&at, names, err));
-    if (bl_json_find(&at, "max_rows", &one))
-        BL_TRY(bl_json_int(&one, 1, BL_WIRE_MAX_EXTENT, &out->max_rows, err));
-    if (bl_json_find(&at, "delay_us", &one))
-        BL_TRY(bl_json_int(&one, 0, MOST_DELAY_US, &out->delay_us, err));
-    if (bl_json_find(&at, "max_waiting", &one))
-        BL_TRY(bl_json_int(&one, 1, INT32_MAX, &out->max_waiting, err));
+    BL_TRY(bl_json_read(&at, fields, true, out, err));
     return bl_json_find(&at, "preferred_rows", &one) ? decode_preferred(&one, out, err) : BL_OK;
 }
 

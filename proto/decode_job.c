@@ -33,19 +33,18 @@ static bl_status decode_seconds(const bl_json *doc, const char *name, double *ou
 
 static bl_status decode_checkpoint(const bl_json *doc, bl_job_checkpoint *out, bl_err *err)
 {
-    static const char *const names[] = {"every", "seconds", "keep", "max_age", NULL};
-    int64_t every = 0, keep = 0;
-    bl_json checkpoint, at;
+    static const bl_json_field fields[] = {
+        {BL_FIELD(bl_job_checkpoint, BL_FIELD_INT64, "every", every), .least = 1, .most = INT64_MAX},
+        {.name = "seconds"},
+        {BL_FIELD(bl_job_checkpoint, BL_FIELD_INT, "keep", keep), .least = 1, .most = BL_JOB_MAX_KEEP},
+        {.name = "max_age"},
+        {.name = NULL},
+    };
+    bl_json checkpoint;
 
     if (!bl_json_find(doc, "checkpoint", &checkpoint))
         return BL_OK;
-    BL_TRY(bl_json_allow(&checkpoint, names, err));
-    if (bl_json_find(&checkpoint, "every", &at))
-        BL_TRY(bl_json_int(&at, 1, INT64_MAX, &every, err));
-    if (bl_json_find(&checkpoint, "keep", &at))
-        BL_TRY(bl_json_int(&at, 1, BL_JOB_MAX_KEEP, &keep, err));
-    out->every = (uint64_t)every;
-    out->keep = (int)keep;
+    BL_TRY(bl_json_read(&checkpoint, fields, true, out, err));
     BL_TRY(decode_seconds(&checkpoint, "seconds", &out->seconds, err));
     return decode_seconds(&checkpoint, "max_age", &out->max_age, err);
 }
@@ -99,20 +98,20 @@ static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_p
 
 static bl_status decode_early_stop(const bl_json *doc, bl_job_stop *out, bl_err *err)
 {
-    static const char *const names[] = {"metric", "patience", "mode", "min_delta", NULL};
+    static const bl_json_field fields[] = {
+        {BL_FIELD(bl_job_stop, BL_FIELD_STRING, "metric", metric), .needed = true},
+        {BL_FIELD(bl_job_stop, BL_FIELD_INT64, "patience", patience), .needed = true, .least = 1, .most = BL_WIRE_MAX_REPORTS},
+        {.name = "mode"},
+        {.name = "min_delta"},
+        {.name = NULL},
+    };
     const char *mode = "min";
     bl_wire_number number;
-    int64_t patience = 0;
     bl_json stop, at;
 
     if (!bl_json_find(doc, "early_stop", &stop))
         return BL_OK;
-    BL_TRY(bl_json_allow(&stop, names, err));
-    BL_TRY(bl_json_need(&stop, "metric", &at, err));
-    BL_TRY(bl_json_string(&at, &out->metric, err));
-    BL_TRY(bl_json_need(&stop, "patience", &at, err));
-    BL_TRY(bl_json_int(&at, 1, BL_WIRE_MAX_REPORTS, &patience, err));
-    out->patience = (uint64_t)patience;
+    BL_TRY(bl_json_read(&stop, fields, true, out, err));
     if (bl_json_find(&stop, "mode", &at))
         BL_TRY(bl_json_string(&at, &mode, err));
     out->maximise = strcmp(mode, "max") == 0;

@@ -108,6 +108,29 @@ BL_NODISCARD bl_status bl_json_number(const bl_json *value, bl_wire_number *out,
 /* An integer: BL_EINVAL for other numbers, BL_EGRAPH outside lo .. hi. */
 BL_NODISCARD bl_status bl_json_int(const bl_json *value, int64_t lo, int64_t hi, int64_t *out, bl_err *err);
 BL_NODISCARD bl_status bl_json_u64(const bl_json *value, uint64_t *out, bl_err *err);
+
+typedef enum bl_field_kind {
+    BL_FIELD_OTHER, /* the caller reads the member */
+    BL_FIELD_STRING,
+    BL_FIELD_BOOL,
+    BL_FIELD_INT,  /* int, |least| to |most| */
+    BL_FIELD_INT64 /* int64_t or uint64_t, |least| to |most| */
+} bl_field_kind;
+
+/* A member of an object that is read into a struct. */
+typedef struct bl_json_field {
+    const char *name; /* NULL: the end of a table */
+    bl_field_kind kind;
+    bool needed;
+    size_t offset; /* of the member of the struct */
+    int64_t least, most;
+} bl_json_field;
+
+#define BL_FIELD(type, field_kind, json_name, field) .name = (json_name), .kind = (field_kind), .offset = offsetof(type, field)
+
+/* Reads the members of |fields| that |object| has into the struct |out|; absent members keep their values.  Fails if |object|
+ * lacks a member that is needed, and, with |only|, if |object| has a member that is not in the table. */
+BL_NODISCARD bl_status bl_json_read(const bl_json *object, const bl_json_field *fields, bool only, void *out, bl_err *err);
 /* Parses the strings "NaN", "Infinity" and "-Infinity" with the value; false for any other text. */
 bool bl_json_nonfinite(bl_span text, double *out);
 /* "line 3, column 7 (byte 41)" */

@@ -30,24 +30,18 @@ static void end_promotion(void *arg)
 
 static bl_status promote_versions_decode(bl_request *rq, promotion *p)
 {
-    static const char *const names[] = {"model", "version", "entry", NULL};
+    static const bl_json_field fields[] = {
+        {BL_FIELD(promotion, BL_FIELD_STRING, "model", model), .needed = true},
+        {BL_FIELD(promotion, BL_FIELD_INT64, "version", version), .needed = true, .least = 1, .most = INT64_MAX},
+        {BL_FIELD(promotion, BL_FIELD_STRING, "entry", entry)},
+        {.name = NULL},
+    };
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc doc = {0};
-    bl_json at;
     bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
     bl_json root = bl_json_root(&doc);
     if (st == BL_OK)
-        st = bl_json_allow(&root, names, &rq->err);
-    if (st == BL_OK)
-        st = bl_json_need(&root, "model", &at, &rq->err);
-    if (st == BL_OK)
-        st = bl_json_string(&at, &p->model, &rq->err);
-    if (st == BL_OK)
-        st = bl_json_need(&root, "version", &at, &rq->err);
-    if (st == BL_OK)
-        st = bl_json_int(&at, 1, INT64_MAX, &p->version, &rq->err);
-    if (st == BL_OK && bl_json_find(&root, "entry", &at))
-        st = bl_json_string(&at, &p->entry, &rq->err);
+        st = bl_json_read(&root, fields, true, p, &rq->err);
     bl_json_fini(&doc);
     if (st == BL_OK && !bl_model_name_ok(p->model))
         st = bl_fail(
