@@ -56,7 +56,7 @@ void bl_reply_code(bl_request *rq)
     size_t bytes = rq->reply.out.len, room = 0;
     bl_err before = rq->err;
     char *data = NULL;
-    rq->reply.coding_done = true;
+    rq->reply.coding = BL_REPLY_PLAIN;
     for (unsigned i = 0; i < rq->reply.npieces; i++)
         bytes += rq->reply.pieces[i].bytes;
     if (!coded || bytes < SHORT_BYTES || bytes > UINT_MAX / 2)
@@ -71,5 +71,5 @@ void bl_reply_code(bl_request *rq)
     rq->reply.pieces = &rq->reply.coded;
     rq->reply.npieces = 1;
     bl_text_clear(&rq->reply.out);
-    rq->reply.coding = gzip ? "gzip" : "deflate";
+    rq->reply.coding = gzip ? BL_REPLY_GZIP : BL_REPLY_DEFLATE;
 }

@@ -62,9 +62,9 @@ static struct MHD_Response *make_response(bl_request *rq)
 {
     struct MHD_IoVec *parts = NULL;
     join_pieces(rq);
-    if (rq->reply.sends_file)
+    if (rq->reply.kind == BL_REPLY_FILE)
         return MHD_create_response_from_fd64(rq->reply.file_bytes, rq->reply.file);
-    if (rq->reply.stream != NULL && rq->err.status == BL_OK)
+    if (rq->reply.kind == BL_REPLY_STREAM)
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, bl_stream_content, rq->reply.stream, NULL);
     if (rq->reply.npieces == 0)
         return MHD_create_response_from_buffer(
@@ -81,6 +81,7 @@ static struct MHD_Response *make_response(bl_request *rq)
 /* Send the answer of the request.  MHD_NO closes the connection. */
 static enum MHD_Result send_reply(bl_request *rq, bool close)
 {
+    static const char *const codings[] = {[BL_REPLY_GZIP] = "gzip", [BL_REPLY_DEFLATE] = "deflate"};
     struct MHD_Response *response = NULL;
     enum MHD_Result sent = MHD_NO;
     char length[24];
@@ -89,9 +90,9 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
                       rq->reply.out.failed ? "the answer" : "there is no answer");
     if (rq->err.status != BL_OK)
         bl_request_reply_problem(rq);
-    if (rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_CODES) != 0 && !rq->reply.coding_done)
+    if (rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_CODES) != 0 && rq->reply.coding == BL_REPLY_UNDECIDED)
         bl_reply_code(rq);
-    if (rq->reply.stream != NULL && rq->err.status == BL_OK)
+    if (rq->reply.kind == BL_REPLY_STREAM)
         bl_watch_attach(rq->conn.peer, rq); /* from now on the watcher can cancel the stream when the client is gone */
     snprintf(length, sizeof length, "%zu", rq->reply.envelope);
     response = make_response(rq);
@@ -99,7 +100,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
         return MHD_NO;
     http_add_header(response, "content-type", rq->reply.content_type);
     http_add_header(response, "x-request-id", rq->id);
-    http_add_header(response, "content-encoding", rq->reply.coding);
+    http_add_header(response, "content-encoding", codings[rq->reply.coding]);
     http_add_header(response, "inference-header-content-length", rq->reply.envelope > 0 ? length : NULL);
     http_add_header(response, "allow", rq->reply.allow);
     http_add_header(response, "location", rq->reply.location);

@@ -184,7 +184,7 @@ static bl_status offload_make_answer(bl_request *rq, const bool *moved)
 void bl_offload_proceed(bl_request *rq, const bool *moved)
 {
     bl_status st = offload_make_answer(rq, moved);
-    if (!*moved && st == BL_OK && !rq->reply.coding_done && (rq->head.route->flags & BL_ROUTE_CODES) != 0) {
+    if (!*moved && st == BL_OK && rq->reply.coding == BL_REPLY_UNDECIDED && (rq->head.route->flags & BL_ROUTE_CODES) != 0) {
         if (bl_request_is_apart(rq) || !has_large_coding(rq))
             bl_reply_code(rq);
         else

@@ -59,11 +59,9 @@ static bl_status reply_embedded(bl_request *rq, const bl_embedded *file)
         return BL_OK;
     }
     *piece = (bl_piece){file->gzip, file->gzip_bytes};
-    if (bl_coding_weigh(rq->head.accept_coding, "gzip") > 0)
-        rq->reply.coding = "gzip";
-    else
+    rq->reply.coding = bl_coding_weigh(rq->head.accept_coding, "gzip") > 0 ? BL_REPLY_GZIP : BL_REPLY_PLAIN;
+    if (rq->reply.coding == BL_REPLY_PLAIN)
         BL_TRY(inflate_embedded(rq, file, piece));
-    rq->reply.coding_done = true;
     rq->reply.headers = kept;
     rq->reply.pieces = piece;
     rq->reply.npieces = 1;

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is reused for the next request */
@@ -96,7 +97,7 @@ bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done
 
 static size_t reply_bytes(const bl_request *rq)
 {
-    size_t bytes = rq->reply.sends_file ? (size_t)rq->reply.file_bytes : rq->reply.out.len;
+    size_t bytes = rq->reply.kind == BL_REPLY_FILE ? (size_t)rq->reply.file_bytes : rq->reply.out.len;
     for (unsigned i = 0; i < rq->reply.npieces; i++)
         bytes += rq->reply.pieces[i].bytes;
     return bytes;
@@ -375,7 +376,7 @@ void bl_request_reply_owed(bl_request *rq, const char *detail)
 void bl_request_reply_file(bl_request *rq, const char *content_type)
 {
     bl_request_reply(rq, 200, content_type);
-    rq->reply.sends_file = true;
+    rq->reply.kind = BL_REPLY_FILE;
 }
 
 /* Map |status| to the HTTP status codes of Triton, because clients of Triton handle only a few codes. */
@@ -397,12 +398,13 @@ void bl_request_reply_problem(bl_request *rq)
     uint64_t step = (uint64_t)rq->reply.problem_step;
     bl_text_clear(&rq->reply.out);
     rq->reply.out.failed = false;
-    rq->reply.pieces = NULL;
+    if (rq->reply.kind == BL_REPLY_FILE)
+        close(rq->reply.file);
+    rq->reply.kind = BL_REPLY_BYTES;
     rq->reply.npieces = 0;
     rq->reply.envelope = 0;
-    rq->reply.coding = NULL;
     rq->reply.headers = NULL;
-    rq->reply.coding_done = false;
+    rq->reply.coding = BL_REPLY_UNDECIDED;
     rq->reply.status = v2       ? v2_status(rq->err.status)
                        : openai ? bl_problem_status_openai(rq->err.status)
                                 : bl_status_http(rq->err.status);

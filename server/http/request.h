@@ -13,6 +13,7 @@
 #include "engine/base/halt.h"
 #include "engine/base/text.h"
 #include "server/http/request_state.h"
+#include "server/run/work_item.h"
 #include "server/telemetry/request_trace.h"
 
 #include <stdatomic.h>
@@ -22,34 +23,10 @@ struct MHD_Response;
 typedef struct bl_server bl_server;
 typedef struct bl_request bl_request;
 typedef struct bl_route bl_route;
-typedef struct bl_queue bl_queue;
 typedef struct bl_peer bl_peer;
 typedef struct bl_inflate bl_inflate;
 typedef struct bl_intake bl_intake;
 typedef struct bl_stream bl_stream;
-
-/* The result of a piece of work.  MOVED: the request belongs to another thread.  IN_FLIGHT: the run was submitted to the device
- * and is not complete.  The queue calls the work again to wait for the run to complete: when no other request that may be in
- * flight waits, or when enough runs are in flight. */
-typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_IN_FLIGHT } bl_step;
-typedef bl_step (*bl_work)(bl_request *rq);
-
-/* A set of requests that must not overlap, such as the runs of one program.  They run in order of arrival.  Exactly one queue
- * uses the object, and its lock guards the object.  A zeroed object is valid. */
-typedef struct bl_serial {
-    bl_request *holder; /* the request that runs or is between two slices; the pointer is compared, never dereferenced */
-} bl_serial;
-
-/* A condition for which a queued request waits.  The request gets no turn until |changes| differs from the value that the
- * request has read (bl_queue_open).  A zeroed object is valid. */
-typedef struct bl_gate {
-    atomic_ullong changes;
-} bl_gate;
-
-/* The order of the waiting requests of one owner: the queue serves the lower rank first.  The rank also decides between owners
- * if fair scheduling leaves the choice open.  A client waits for the result of a request with a low rank.  A request with a
- * high rank runs for long. */
-typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
 
 enum {
     BL_MAX_PARAMS = 2,
@@ -83,12 +60,6 @@ typedef struct bl_defer {
     void *arg;
 } bl_defer;
 
-/* The part of a request's device time that another owner pays. */
-typedef struct bl_time_part {
-    uint32_t owner;
-    double part; /* the sum over all parts of a request is at most 1 */
-} bl_time_part;
-
 /* The purpose of an internal request: "job" "4f2a" "line".  The strings live as long as the request.  |of| may be NULL. */
 typedef struct bl_purpose {
     const char *kind, *name, *of;
@@ -99,14 +70,6 @@ typedef struct bl_piece {
     const void *data;
     size_t bytes;
 } bl_piece;
-
-/* How a queue may do a piece of work. */
-typedef enum bl_work_mode {
-    BL_WORK_ALONE,     /* after the runs in flight have completed */
-    BL_WORK_IN_FLIGHT, /* the work may be submitted to the device while other runs are in flight */
-    BL_WORK_INLINE     /* also, the work takes less time than waking a thread: the submitting thread may do the work itself.
-                        * Applies to one submission, which sets IN_FLIGHT. */
-} bl_work_mode;
 
 /* The connection of a request.  Owner: the HTTP thread of the connection.  An internal request has no connection. */
 typedef struct bl_request_conn {
@@ -146,6 +109,21 @@ typedef struct bl_body {
     bl_intake *intake; /* destination of the body; NULL: the body is in |data| */
 } bl_body;
 
+/* What the HTTP thread sends after the head of the reply. */
+typedef enum bl_reply_kind {
+    BL_REPLY_BYTES, /* |out| and then |pieces| */
+    BL_REPLY_FILE,  /* |file|; libmicrohttpd closes the descriptor */
+    BL_REPLY_STREAM /* |stream| */
+} bl_reply_kind;
+
+/* The content coding of the reply. */
+typedef enum bl_reply_coding {
+    BL_REPLY_UNDECIDED, /* bl_reply_code chooses */
+    BL_REPLY_PLAIN,
+    BL_REPLY_GZIP,
+    BL_REPLY_DEFLATE
+} bl_reply_coding;
+
 /* The reply: the handler or |then| fills it, the HTTP thread sends it. */
 typedef struct bl_reply {
     int status; /* 0: there is no reply yet */
@@ -154,43 +132,22 @@ typedef struct bl_reply {
     const char *location;     /* or NULL */
     const bl_header *headers; /* arena; additional headers, ended by a NULL name; or NULL */
     bl_text out;
-    bl_piece *pieces; /* arena, sent after |out|; or NULL */
+    bl_reply_kind kind;
+    bl_piece *pieces; /* arena; |npieces| of them */
     unsigned npieces;
-    bl_piece coded;  /* the whole reply after content coding */
-    bool sends_file; /* the reply is |file|, in place of the members above; libmicrohttpd closes the descriptor */
+    bl_piece coded; /* the whole reply after content coding */
     int file;
     uint64_t file_bytes;
-    const char *coding;     /* the value of the content-encoding header; or NULL */
-    bool coding_done;       /* the coding was chosen */
+    bl_reply_coding coding;
     size_t listed;          /* number of elements that the answer prints as JSON, if the number may be large; else 0 */
     int retry_after;        /* seconds, for status 429 and 503; 0: the default */
     size_t envelope;        /* bytes of |out| that Inference-Header-Content-Length of the answer states; 0: no such header */
-    bl_stream *stream;      /* arena, sent in place of |out|; or NULL */
+    bl_stream *stream;      /* arena; or NULL */
     long long problem_step; /* "step" of the problem document, or -1 */
     const char *problem_type,
         *problem_members; /* OpenAI's error object: a type that replaces the default type, and additional members; or NULL */
     int64_t sent_ns;      /* time at which libmicrohttpd got the answer */
 } bl_reply;
-
-/* The state of a request in a queue.  The submitter fills the item.  From bl_request_submit until the end of the work the lock
- * of |queue| guards |next|, |prev|, |batched| and |waiter|.  The work may change the other members. */
-typedef struct bl_work_item {
-    bl_request *next, *prev;
-    bl_request *batched;       /* the next request of the same batch */
-    _Atomic(bl_queue *) queue; /* the queue that lists the request, or NULL; changed under the lock of that queue */
-    struct bl_waiter *waiter;  /* waiter of that queue, while the request has a place there: waiting or running */
-    bl_serial *serial;
-    bl_gate *gate;      /* NULL: the request waits only for its turn.  The work sets |gate| before the work returns AGAIN. */
-    uint64_t gate_seen; /* the value of gate->changes that the work read */
-    bl_work work;
-    bl_rank rank;
-    int priority; /* order within the rank and the owner; the lower number goes first */
-    bl_work_mode mode;
-    int64_t expected_ns;        /* the known run time, or 0 */
-    const bl_time_part *shares; /* parts of the device time that other owners pay; arena, or NULL */
-    unsigned nshares;
-    int64_t queued_ns, deadline_ns;
-} bl_work_item;
 
 /* Members of an internal request. */
 typedef struct bl_own_work {
@@ -296,12 +253,6 @@ void bl_request_reply_problem(bl_request *rq);
 bool bl_request_accepts(const bl_request *rq, const char *type);
 /* Read the query parameter |name|, a whole number from |lo| to |hi|.  Without the parameter *out keeps its value. */
 BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
-
-/* Does |rq| wait in its queue for a gate that has not changed yet? */
-static inline bool bl_request_is_gated(const bl_request *rq)
-{
-    return rq->item.gate != NULL && atomic_load(&rq->item.gate->changes) == rq->item.gate_seen;
-}
 
 /* Suspend the connection, unless it is suspended already, and put the request into |queue|, where a worker's thread calls
  * |work|.  The calling thread does work of the mode INLINE at once if nothing waits in the queue.  BL_EBUSY if the queue is

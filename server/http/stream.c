@@ -43,6 +43,7 @@ bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_gra
     pthread_mutex_init(&stream->lock, NULL);
     BL_TRY(bl_request_defer(rq, stream_end_stream, stream));
     rq->reply.stream = stream;
+    rq->reply.kind = BL_REPLY_STREAM;
     bl_request_reply(rq, 200, content_type);
     return BL_OK;
 }

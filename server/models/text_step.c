@@ -76,7 +76,7 @@ static bool text_step_fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
     const bl_generation *g = rq->item.work == bl_text_work ? rq->data : NULL;
-    return g != NULL && !bl_request_is_gated(rq) && g->state.instance == s->lead->state.instance &&
+    return g != NULL && !bl_work_item_is_gated(&rq->item) && g->state.instance == s->lead->state.instance &&
            g->state.device_generation == s->lead->state.device_generation && is_begun(g) && next_count(s, g) == s->count &&
            !atomic_load(&rq->cancel) && (rq->item.deadline_ns == 0 || rq->item.deadline_ns > s->begin_ns);
 }
@@ -185,14 +185,15 @@ static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
 static void take_along(step *s)
 {
     bl_queue *queue = s->lead->state.worker->queue;
-    bl_request *rq = NULL, *next = NULL;
+    bl_work_item *item = NULL, *next = NULL;
     int64_t rows = 1;
     if (s->lead->text->rows < 0)
         return;
     rows = text_step_worth_rows(s, 1 + (int64_t)bl_queue_count(queue, text_step_fits, s));
-    rq = rows > 1 ? bl_queue_take_batch(queue, text_step_fits, s, (size_t)rows - 1) : NULL;
-    for (; rq != NULL; rq = next) {
-        next = rq->item.next;
+    item = rows > 1 ? bl_queue_take_batch(queue, text_step_fits, s, (size_t)rows - 1) : NULL;
+    for (; item != NULL; item = next) {
+        bl_request *rq = item->rq;
+        next = item->next;
         bl_step outcome = BL_STEP_DONE;
         bl_request_trace_add(&rq->trace, BL_TIME_QUEUE, rq->item.queued_ns, s->begin_ns);
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {

@@ -65,51 +65,51 @@ void bl_fair_fini(bl_fair *fair)
 
 /* ---- their requests */
 
-static int fair_compare(const bl_request *a, const bl_request *b)
+static int fair_compare(const bl_work_item *a, const bl_work_item *b)
 {
-    return a->item.rank != b->item.rank ? a->item.rank - b->item.rank : a->item.priority - b->item.priority;
+    return a->rank != b->rank ? a->rank - b->rank : a->priority - b->priority;
 }
 
-void bl_fair_add(bl_fair *fair, bl_request *rq)
+void bl_fair_add(bl_fair *fair, bl_work_item *item)
 {
-    bl_waiter *waiter = rq->item.waiter;
-    bl_request *before = waiter->tail;
+    bl_waiter *waiter = item->waiter;
+    bl_work_item *before = waiter->tail;
     if (waiter->head == NULL) {
         waiter->credit = credit_now(fair, waiter);
         waiter->round = fair->round;
     }
-    while (before != NULL && fair_compare(rq, before) < 0)
-        before = before->item.prev;
-    rq->item.prev = before;
-    rq->item.next = before != NULL ? before->item.next : waiter->head;
-    *(before != NULL ? &before->item.next : &waiter->head) = rq;
-    *(rq->item.next != NULL ? &rq->item.next->item.prev : &waiter->tail) = rq;
+    while (before != NULL && fair_compare(item, before) < 0)
+        before = before->prev;
+    item->prev = before;
+    item->next = before != NULL ? before->next : waiter->head;
+    *(before != NULL ? &before->next : &waiter->head) = item;
+    *(item->next != NULL ? &item->next->prev : &waiter->tail) = item;
 }
 
-void bl_fair_remove(bl_fair *fair, bl_request *rq)
+void bl_fair_remove(bl_fair *fair, bl_work_item *item)
 {
-    bl_waiter *waiter = rq->item.waiter;
-    *(rq->item.prev != NULL ? &rq->item.prev->item.next : &waiter->head) = rq->item.next;
-    *(rq->item.next != NULL ? &rq->item.next->item.prev : &waiter->tail) = rq->item.prev;
-    rq->item.next = rq->item.prev = NULL;
+    bl_waiter *waiter = item->waiter;
+    *(item->prev != NULL ? &item->prev->next : &waiter->head) = item->next;
+    *(item->next != NULL ? &item->next->prev : &waiter->tail) = item->prev;
+    item->next = item->prev = NULL;
     waiter->round = fair->round;
 }
 
 /* ---- turns */
 
-/* May |rq| run now? */
-static bool fair_is_free(const bl_request *rq)
+/* May |item| run now? */
+static bool fair_is_free(const bl_work_item *item)
 {
-    bool mine = rq->item.serial == NULL || rq->item.serial->holder == NULL || rq->item.serial->holder == rq;
-    return mine && !bl_request_is_gated(rq);
+    bool mine = item->serial == NULL || item->serial->holder == NULL || item->serial->holder == item;
+    return mine && !bl_work_item_is_gated(item);
 }
 
-static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
+static bl_work_item *first_free(const bl_fair *fair, const bl_waiter *waiter)
 {
-    bl_request *rq = fair->most == 0 || waiter->working < fair->most ? waiter->head : NULL;
-    while (rq != NULL && !fair_is_free(rq))
-        rq = rq->item.next;
-    return rq;
+    bl_work_item *item = fair->most == 0 || waiter->working < fair->most ? waiter->head : NULL;
+    while (item != NULL && !fair_is_free(item))
+        item = item->next;
+    return item;
 }
 
 /* Advance by the number of rounds after which the first waiter with a runnable request has credit.  Every waiter with requests
@@ -135,17 +135,16 @@ static void pass_rounds(bl_fair *fair)
 
 /* Of the waiters with credit, choose the waiter whose first request has the lowest rank.  Among equal ranks choose the waiter
  * that was served longest ago. */
-bl_request *bl_fair_next(bl_fair *fair)
+bl_work_item *bl_fair_next(bl_fair *fair)
 {
-    bl_request *best = NULL;
+    bl_work_item *best = NULL;
     uint64_t turn = 0;
     pass_rounds(fair);
     for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
-        bl_request *rq = waiter->credit > 0 ? first_free(fair, waiter) : NULL;
-        if (rq == NULL ||
-            (best != NULL && (rq->item.rank > best->item.rank || (rq->item.rank == best->item.rank && waiter->turn >= turn))))
+        bl_work_item *item = waiter->credit > 0 ? first_free(fair, waiter) : NULL;
+        if (item == NULL || (best != NULL && (item->rank > best->rank || (item->rank == best->rank && waiter->turn >= turn))))
             continue;
-        best = rq;
+        best = item;
         turn = waiter->turn;
     }
     return best;

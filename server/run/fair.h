@@ -8,7 +8,7 @@
 #ifndef BL_SERVER_RUN_FAIR_H
 #define BL_SERVER_RUN_FAIR_H
 
-#include "server/http/request.h"
+#include "server/run/work_item.h"
 
 typedef struct bl_waiter bl_waiter;
 struct bl_waiter {
@@ -19,7 +19,7 @@ struct bl_waiter {
     int64_t credit;       /* nanoseconds; below zero: the waiter has received more than its share */
     int64_t mean;         /* moving mean of the time of its last requests, in nanoseconds */
     uint64_t round, turn; /* round: the last round in which the waiter took part; turn: the turn in which it was last served */
-    bl_request *head, *tail;
+    bl_work_item *head, *tail;
 };
 
 /* A zeroed object is valid. */
@@ -33,11 +33,11 @@ typedef struct bl_fair {
 bl_waiter *bl_fair_enter(bl_fair *fair, uint32_t owner);
 /* Give one place back.  This may free the waiter. */
 void bl_fair_leave(bl_fair *fair, bl_waiter *waiter);
-/* Add |rq| to, or remove it from, the waiting requests of rq->item.waiter. */
-void bl_fair_add(bl_fair *fair, bl_request *rq);
-void bl_fair_remove(bl_fair *fair, bl_request *rq);
+/* Add |item| to, or remove it from, the waiting requests of item->waiter. */
+void bl_fair_add(bl_fair *fair, bl_work_item *item);
+void bl_fair_remove(bl_fair *fair, bl_work_item *item);
 /* The next request that may run.  The request stays in the list.  NULL if no request may run. */
-bl_request *bl_fair_next(bl_fair *fair);
+bl_work_item *bl_fair_next(bl_fair *fair);
 /* Begin work for |waiter|.  Charges the waiter in advance with the mean time of its requests and returns this time.
  * bl_fair_charge replaces the advance charge by the measured time.  Without the advance charge several threads would all serve
  * one waiter. */

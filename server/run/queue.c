@@ -46,9 +46,9 @@ struct bl_queue {
     note notes[MOST_IN_FLIGHT]; /* used by a queue with one thread */
     uint64_t nturns;            /* number of all turns; |turns| has the last of them */
     bl_turn_record *turns;
-    atomic_uint lanes; /* number of started threads */
-    bl_request *batch; /* requests in the batch of the running work */
-    bl_request *lent;  /* running requests whose work also serves other requests (linked by |next|) */
+    atomic_uint lanes;   /* number of started threads */
+    bl_work_item *batch; /* requests in the batch of the running work */
+    bl_work_item *lent;  /* running requests whose work also serves other requests (linked by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
@@ -94,6 +94,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
                        quota, queue->name);
     if (full)
         return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
+    rq->item.rq = rq;
     rq->item.waiter = waiter;
     atomic_fetch_add(&queue->length, 1);
     return BL_OK;
@@ -103,7 +104,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
 static void queue_append(bl_queue *queue, bl_request *rq)
 {
     atomic_store_explicit(&rq->item.queue, queue, memory_order_relaxed);
-    bl_fair_add(&queue->fair, rq);
+    bl_fair_add(&queue->fair, &rq->item);
     atomic_fetch_add(&queue->waiting, 1);
 }
 
@@ -111,7 +112,7 @@ static void queue_append(bl_queue *queue, bl_request *rq)
 static void unlink_waiting(bl_queue *queue, bl_request *rq)
 {
     atomic_store_explicit(&rq->item.queue, NULL, memory_order_relaxed);
-    bl_fair_remove(&queue->fair, rq);
+    bl_fair_remove(&queue->fair, &rq->item);
     atomic_fetch_sub(&queue->waiting, 1);
 }
 
@@ -154,14 +155,14 @@ void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t ow
     for (int i = 0; i < MOST_IN_FLIGHT; i++)
         if (queue->notes[i].used)
             each(arg, queue->notes[i].owner, queue->notes[i].purpose);
-    for (const bl_request *rq = queue->batch; rq != NULL; rq = rq->item.batched) {
-        bl_request_print_purpose(rq, purpose);
-        each(arg, rq->owner, purpose);
+    for (const bl_work_item *item = queue->batch; item != NULL; item = item->batched) {
+        bl_request_print_purpose(item->rq, purpose);
+        each(arg, item->rq->owner, purpose);
     }
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next) {
-            bl_request_print_purpose(rq, purpose);
-            each(arg, rq->owner, purpose);
+        for (const bl_work_item *item = waiter->head; item != NULL; item = item->next) {
+            bl_request_print_purpose(item->rq, purpose);
+            each(arg, item->rq->owner, purpose);
         }
     pthread_mutex_unlock(&queue->lock);
 }
@@ -206,7 +207,7 @@ static void queue_take_out(bl_queue *queue, bl_request *rq)
     (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
     bl_fair_leave(&queue->fair, rq->item.waiter);
     atomic_fetch_sub(&queue->length, 1);
-    if (rq->item.serial != NULL && rq->item.serial->holder == rq)
+    if (rq->item.serial != NULL && rq->item.serial->holder == &rq->item)
         pass_serial(queue, rq->item.serial);
 }
 
@@ -226,10 +227,10 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
 static bl_request *queue_take_expired(bl_queue *queue, int64_t now_ns)
 {
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next)
-            if (rq->item.deadline_ns != 0 && rq->item.deadline_ns <= now_ns) {
-                queue_take_out(queue, rq);
-                return rq;
+        for (bl_work_item *item = waiter->head; item != NULL; item = item->next)
+            if (item->deadline_ns != 0 && item->deadline_ns <= now_ns) {
+                queue_take_out(queue, item->rq);
+                return item->rq;
             }
     return NULL;
 }
@@ -241,7 +242,7 @@ void bl_queue_lend(bl_queue *queue, bl_request *rq)
     pthread_mutex_lock(&queue->lock);
     rq->item.queued_ns = bl_clock_ns();
     rq->item.next = queue->lent;
-    queue->lent = rq;
+    queue->lent = &rq->item;
     (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_LEND);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -249,9 +250,9 @@ void bl_queue_lend(bl_queue *queue, bl_request *rq)
 /* Under the lock: remove |rq| from the lent requests. */
 static bool unlink_lent(bl_queue *queue, bl_request *rq)
 {
-    bl_request **at = &queue->lent;
-    while (*at != NULL && *at != rq)
-        at = &(*at)->item.next;
+    bl_work_item **at = &queue->lent;
+    while (*at != NULL && *at != &rq->item)
+        at = &(*at)->next;
     if (*at == NULL)
         return false;
     *at = rq->item.next;
@@ -272,18 +273,16 @@ bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
  * now on the work holds a reference to the memory of the request. */
 static bl_request *take_left(bl_queue *queue)
 {
-    bl_request *rq = queue->lent;
-    bl_halt halt = {0};
-    for (; rq != NULL; rq = rq->item.next) {
-        halt = bl_request_halt(rq);
-        if (bl_halt_check(&halt, &rq->err) != BL_OK)
-            break;
+    for (bl_work_item *item = queue->lent; item != NULL; item = item->next) {
+        bl_request *rq = item->rq;
+        bl_halt halt = bl_request_halt(rq);
+        if (bl_halt_check(&halt, &rq->err) == BL_OK)
+            continue;
+        (void)unlink_lent(queue, rq);
+        atomic_store(&rq->holders, 2);
+        return rq;
     }
-    if (rq == NULL)
-        return NULL;
-    (void)unlink_lent(queue, rq);
-    atomic_store(&rq->holders, 2);
-    return rq;
+    return NULL;
 }
 
 static void expire_lent(bl_queue *queue, int64_t now_ns)
@@ -330,7 +329,7 @@ static turn begin_turn(bl_queue *queue, bl_request *rq)
     at.expected = bl_fair_begin(&queue->fair, rq->item.waiter);
     rq->item.waiter->working++;
     if (rq->item.serial != NULL)
-        rq->item.serial->holder = rq;
+        rq->item.serial->holder = &rq->item;
     return at;
 }
 
@@ -351,15 +350,15 @@ static void take_note(bl_queue *queue, turn *at)
  * that may join them. */
 static bl_request *take_next(bl_queue *queue, bool in_flight, turn *out)
 {
+    bl_work_item *item = NULL;
     bl_request *rq = NULL;
     pthread_mutex_lock(&queue->lock);
     if (queue->state == THREAD_BUSY && !in_flight)
         queue->state = THREAD_IDLE;
-    while (queue->state == THREAD_INLINE || ((rq = bl_fair_next(&queue->fair)) == NULL && !in_flight && !queue->stop))
+    while (queue->state == THREAD_INLINE || ((item = bl_fair_next(&queue->fair)) == NULL && !in_flight && !queue->stop))
         pthread_cond_wait(&queue->some, &queue->lock);
-    if (rq != NULL && in_flight && rq->item.mode == BL_WORK_ALONE)
-        rq = NULL;
-    if (rq != NULL) {
+    if (item != NULL && (!in_flight || item->mode != BL_WORK_ALONE)) {
+        rq = item->rq;
         *out = begin_turn(queue, rq);
         (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);
         take_note(queue, out);
@@ -463,8 +462,8 @@ static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg
 {
     size_t n = 0;
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next)
-            n += fits(arg, rq);
+        for (const bl_work_item *item = waiter->head; item != NULL; item = item->next)
+            n += fits(arg, item->rq);
     return n;
 }
 
@@ -477,43 +476,43 @@ size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg)
     return n;
 }
 
-static bool goes_before(const bl_request *a, const bl_request *b)
+static bool goes_before(const bl_work_item *a, const bl_work_item *b)
 {
-    return a->item.priority != b->item.priority ? a->item.priority < b->item.priority : a->item.queued_ns < b->item.queued_ns;
+    return a->priority != b->priority ? a->priority < b->priority : a->queued_ns < b->queued_ns;
 }
 
 /* Under the lock: find a request that fits.  |any|: any request; else the request that goes before all others.  NULL if none
  * fits. */
-static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
+static bl_work_item *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
 {
-    bl_request *best = NULL;
+    bl_work_item *best = NULL;
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next) {
-            if (!fits(arg, rq) || (best != NULL && !goes_before(rq, best)))
+        for (bl_work_item *item = waiter->head; item != NULL; item = item->next) {
+            if (!fits(arg, item->rq) || (best != NULL && !goes_before(item, best)))
                 continue;
-            best = rq;
+            best = item;
             if (any)
                 return best;
         }
     return best;
 }
 
-bl_request *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
+bl_work_item *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
 {
-    bl_request *first = NULL, **last = &first;
+    bl_work_item *first = NULL, **last = &first;
     bool all = false;
     pthread_mutex_lock(&queue->lock);
     all = count_fitting(queue, fits, arg) <= most; /* the batch takes all of them, so their order does not matter */
     for (size_t n = 0; n < most; n++) {
-        bl_request *rq = find_fitting(queue, fits, arg, all);
-        if (rq == NULL)
+        bl_work_item *item = find_fitting(queue, fits, arg, all);
+        if (item == NULL)
             break;
-        unlink_waiting(queue, rq);
-        (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_BATCH);
-        *last = rq;
-        last = &rq->item.next; /* |next| is NULL, because the request does not wait any more */
-        rq->item.batched = queue->batch;
-        queue->batch = rq;
+        unlink_waiting(queue, item->rq);
+        (void)bl_request_move(item->rq, BL_REQUEST_PLACE_ON_BATCH);
+        *last = item;
+        last = &item->next; /* |next| is NULL, because the request does not wait any more */
+        item->batched = queue->batch;
+        queue->batch = item;
     }
     pthread_mutex_unlock(&queue->lock);
     return first;
@@ -521,10 +520,10 @@ bl_request *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, 
 
 bl_batched bl_queue_unbatch(bl_queue *queue, bl_request *rq)
 {
-    bl_request **at = &queue->batch;
+    bl_work_item **at = &queue->batch;
     pthread_mutex_lock(&queue->lock);
-    while (*at != rq)
-        at = &(*at)->item.batched;
+    while (*at != &rq->item)
+        at = &(*at)->batched;
     *at = rq->item.batched;
     rq->item.batched = NULL;
     (void)bl_request_move(rq, BL_REQUEST_PLACE_ON_TAKE);

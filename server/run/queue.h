@@ -72,7 +72,7 @@ bool bl_queue_is_wanted(bl_queue *queue);
 typedef bool (*bl_queue_fits)(void *arg, const bl_request *rq); /* called under the lock */
 size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
 /* Take at most |most| requests of the lowest priority number into the batch, the longest waiting first, linked by |next|. */
-bl_request *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
+bl_work_item *bl_queue_take_batch(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
 
 /* A batched request after its removal from the batch.  Call bl_queue_unbatch before the request finishes; the copy stays valid
  * after the request has ended. */

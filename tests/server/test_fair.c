@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Fair queueing: a simulated device with one thread. */
+#include "server/http/request.h"
 #include "server/run/fair.h"
 
 #include <setjmp.h>
@@ -32,7 +33,8 @@ static void come(bl_fair *fair, bl_request *rq)
 {
     rq->item.waiter = bl_fair_enter(fair, rq->owner);
     assert_non_null(rq->item.waiter);
-    bl_fair_add(fair, rq);
+    rq->item.rq = rq;
+    bl_fair_add(fair, &rq->item);
 }
 
 static void arrive(bl_fair *fair, client *clients, const load *loads, int n, double now)
@@ -68,20 +70,20 @@ static void simulate(client *clients, const load *loads, int n, double end)
             clients[c].rq[i].item.rank = loads[c].rank;
         }
     while (now < end) {
-        bl_request *rq = NULL;
+        bl_work_item *item = NULL;
         bl_waiter *waiter = NULL;
         int64_t owes = 0;
         arrive(&fair, clients, loads, n, now);
-        rq = bl_fair_next(&fair);
-        if (rq == NULL) {
+        item = bl_fair_next(&fair);
+        if (item == NULL) {
             now = next_arrival(clients, loads, n);
             continue;
         }
-        client *c = &clients[rq->owner - 1];
-        const load *l = &loads[rq->owner - 1];
-        int i = (int)(rq - c->rq);
-        waiter = rq->item.waiter;
-        bl_fair_remove(&fair, rq);
+        client *c = &clients[item->rq->owner - 1];
+        const load *l = &loads[item->rq->owner - 1];
+        int i = (int)(item->rq - c->rq);
+        waiter = item->waiter;
+        bl_fair_remove(&fair, item);
         owes = bl_fair_begin(&fair, waiter);
         now += l->ms;
         arrive(&fair, clients, loads, n, now - l->ms / 1000); /* others arrive while the request runs */
@@ -158,17 +160,17 @@ static void test_absence(void **state)
         come(&fair, &a[i]);
     }
     for (int i = 0; i < 96; i++) {
-        bl_request *rq = NULL;
+        bl_work_item *item = NULL;
         bl_waiter *waiter = NULL;
         int64_t owes = 0;
         if (i == 32)
             for (int k = 0; k < 64; k++)
                 come(&fair, &b[k]);
-        rq = bl_fair_next(&fair);
-        assert_non_null(rq);
-        waiter = rq->item.waiter;
-        first += i >= 32 && rq->owner == 2;
-        bl_fair_remove(&fair, rq);
+        item = bl_fair_next(&fair);
+        assert_non_null(item);
+        waiter = item->waiter;
+        first += i >= 32 && item->rq->owner == 2;
+        bl_fair_remove(&fair, item);
         owes = bl_fair_begin(&fair, waiter);
         bl_fair_charge(waiter, owes, 3 * MS);
         bl_fair_leave(&fair, waiter);
@@ -188,7 +190,7 @@ static void test_order(void **state)
                 {BL_RANK_INFER, 9, false}, {BL_RANK_RUN, 0, false}, {BL_RANK_RUN, -1, false}, {BL_RANK_INFER, 9, false}};
     static const int want[] = {4, 7, 6, 1, 5, 3, 0};
     bl_request rq[8] = {0}, other = {0};
-    bl_serial serial = {.holder = &other};
+    bl_serial serial = {.holder = &other.item};
     bl_fair fair = {0};
     (void)state;
     for (int i = 0; i < 8; i++) {
@@ -197,15 +199,15 @@ static void test_order(void **state)
         come(&fair, &rq[i]);
     }
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        bl_request *next = bl_fair_next(&fair);
-        assert_ptr_equal(&rq[want[i]], next);
+        bl_work_item *next = bl_fair_next(&fair);
+        assert_ptr_equal(&rq[want[i]].item, next);
         bl_fair_remove(&fair, next);
-        bl_fair_leave(&fair, next->item.waiter);
+        bl_fair_leave(&fair, next->waiter);
     }
     assert_null(bl_fair_next(&fair));
     serial.holder = NULL;
-    assert_ptr_equal(&rq[2], bl_fair_next(&fair));
-    bl_fair_remove(&fair, &rq[2]);
+    assert_ptr_equal(&rq[2].item, bl_fair_next(&fair));
+    bl_fair_remove(&fair, &rq[2].item);
     bl_fair_leave(&fair, rq[2].item.waiter);
     assert_null(fair.first); /* no owner waits or owes, so nothing is kept */
 }
