@@ -198,9 +198,9 @@ class Repositories(ModelsTest):
         warm = {"name": "w", "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "input_data_file": "raw"}}}
         for path, config, word in (
                 ("optimization", {"optimization": {}}, "measurement"), ("ensemble_scheduling", {"ensemble_scheduling": {}}, "all steps"),
-                ("runtime", {"runtime": ""}, "its file"), ("model_operations", {"model_operations": {}}, "ops"), ("model_metrics", {"model_metrics": {}}, "all models"),
+                ("runtime", {"runtime": ""}, "the file of a model"), ("model_operations", {"model_operations": {}}, "ops"), ("model_metrics", {"model_metrics": {}}, "all models"),
                 ("reshape", {"input": [{**x, "reshape": {"shape": [2, 2]}}]}, "the program"), ("reshape", {"output": [{**y, "reshape": {"shape": [2, 2]}}]}, "the program"),
-                ("allow_ragged_batch", {"input": [{**x, "allow_ragged_batch": True}]}, "do not run together"),
+                ("allow_ragged_batch", {"input": [{**x, "allow_ragged_batch": True}]}, "are not batched"),
                 ("priority_queue_policy", {"dynamic_batching": {"priority_queue_policy": {"1": {}}}}, "default_queue_policy"),
                 ("control_input", {"sequence_batching": {"control_input": []}}, "sequence_start"), ("state", {"sequence_batching": {"state": []}}, "updates"),
                 ("iterative_sequence", {"sequence_batching": {"iterative_sequence": True}}, "loop"), ("oldest", {"sequence_batching": {"oldest": {}}}, "order"),
