@@ -13,6 +13,10 @@
  * each term has a sum of its own: the gradient of the queries, sum of k e (d / L + D), is two sums, and D is a third one in
  * the same loop.
  *
+ * Special case: a device whose groups are one work-item keeps the stages, and so an exact softmax in phases. 24 whole rows of
+ * scores fit in a core's cache, each phase is a register tile with vectors, and no barrier is needed: 4 heads of 512 x 64 took
+ * 1.7 ms in phases on PoCL and 29.6 ms in the online form.
+ *
  * A nest without such a form, or with a form for which a group lacks memory (engine/opt/score.c), uses buffers instead. */
 #include "engine/ir/affine.h"
 #include "engine/sched/sched_internal.h"
