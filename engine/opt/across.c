@@ -66,16 +66,15 @@ typedef struct across_tile {
     int64_t rows, extent, most;
 } across_tile;
 
-/* The cost of multiply-adds that are computed twice, or that wait for others. */
 static double across_tile_cost(const void *arg, const int64_t *size)
 {
     const across_tile *t = arg;
     int64_t columns = size[0], sums = t->rows * columns;
-    double waits = sums < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)sums : 1;
 
-    if (columns > 1 && sums + OTHER_VECTORS > t->most)
-        return INFINITY;
-    return (double)(ceil_div(t->extent, columns) * columns) / (double)t->extent * waits;
+    return nest_tile_cost(&(nest_tile){.waste = nest_waste(t->extent, columns, 1, 1),
+                                       .idle = sums < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)sums : 1,
+                                       .registers = columns > 1 ? sums + OTHER_VECTORS : 0,
+                                       .of_registers = t->most});
 }
 
 /* The number of columns beside |rows| of results. */
@@ -145,13 +144,13 @@ static void tile_results(facts *f, const bl_target *target, int lanes, const bl_
 /* The cost of the nest with this template, in vector instructions. */
 static double cost_across(const facts *f, int lanes)
 {
-    double cost = tile_panels_cost(f->tune);
+    nest_lanes own = {.copied = facts_panel_elements(f->tune)};
 
     for (int i = 0; i < f->naccesses; i++) {
         if (f->access[i].reduce == f->main || f->access[i].node->op == BL_OP_STORE)
-            cost += (double)bl_free_size(&f->tune->free, f->access[i].loops) / lanes;
+            own.vectors += (double)bl_free_size(&f->tune->free, f->access[i].loops) / lanes;
     }
-    return cost;
+    return nest_lanes_cost(&own);
 }
 
 bool across_nest(facts *f, const bl_target *target, double most)

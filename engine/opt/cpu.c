@@ -64,7 +64,7 @@ static void vectorise_best(facts *f, const bl_target *target, bool windows)
         const bl_axis *axis = &tune->axis[i];
         int lanes = tile_lanes(f, target, axis->range);
         bool none = lanes < 2 || (rows && !axis->outer) || (windows && !axis->output && lanes <= WINDOW_LANES);
-        double cost = none ? best : tile_cost(f, target, axis->range, lanes);
+        double cost = none ? best : tile_cost(f, target, axis->range, lanes, 0);
         if (cost < best * 0.99) {
             best = cost;
             chosen = i;

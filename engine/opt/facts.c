@@ -225,6 +225,15 @@ int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b)
     return groups;
 }
 
+double facts_panel_elements(const bl_tune *tune)
+{
+    double elements = 0;
+
+    for (int i = 0; i < tune->npacked; i++)
+        elements += (double)(bl_is_const(tune->packed[i].count) ? tune->packed[i].count->arg : 0);
+    return elements;
+}
+
 bool facts_may_tile(const facts *f, const bl_axis *axis)
 {
     if (f->focus != NULL)

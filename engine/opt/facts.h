@@ -3,6 +3,7 @@
 #define BL_OPT_FACTS_H
 
 #include "engine/opt/heuristic.h"
+#include "engine/opt/nest_cost.h"
 #include "engine/opt/opt_internal.h"
 #include "engine/sched/parts.h"
 
@@ -87,13 +88,13 @@ typedef struct bl_form {
 bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 /* The number of lanes for an axis: the width of the device, or the largest power of two below the extent. */
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
-/* The cost of the nest in vector instructions, if |range| has |lanes| lanes. */
-double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes);
+/* The cost of the nest, with |panels| elements of panels, if |range| has |lanes| lanes. */
+double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels);
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction. False if no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
-/* The cost of writing the panels of |tune|, in vector instructions. */
-double tile_panels_cost(const bl_tune *tune);
+/* Elements of the panels of |tune|. */
+double facts_panel_elements(const bl_tune *tune);
 
 /* across.c: lanes along the channels of a sum of windows. False, and the nest unchanged, if no axis suits or the cost is above
  * |most|. */

@@ -19,8 +19,6 @@ enum {
     BUSY_ITEMS = 64,     /* work-items per multiprocessor that must remain with vectors */
     FEWEST_ITEMS = 8     /* work-items that share a reduction */
 };
-/* In multiply-adds of one multiprocessor: an element that a group sums. */
-#define ELEMENT_COST 64.0
 
 /* The outer axis along which most accesses are contiguous. An axis of named extent may be short and is chosen only if there is no
  * other. */
@@ -53,8 +51,8 @@ typedef struct shared_sum {
 static double shared_sum_cost(void *arg, int64_t parts)
 {
     const shared_sum *s = arg;
-    int64_t waves = ceil_div(s->groups * parts, s->target->units);
-    return ELEMENT_COST * (double)(s->extent / parts * waves) + bl_parts_sum_cost(s->target->units, s->groups, parts);
+    double waves = nest_waves((double)(s->groups * parts), s->target->units);
+    return NEST_ELEMENT * ((double)(s->extent / parts) * waves) + nest_parts_cost(s->target->units, s->groups, parts);
 }
 
 /* Split-K, if fewer groups than there are multiprocessors would share a long reduction. */
@@ -257,7 +255,7 @@ static void gpu_split_columns(bl_tune *tune, const bl_target *target, int axis, 
                             BL_PARTS_SHORTEST,
                             .enough = groups == 0 ? 0 : ceil_div(BUSY_GROUPS * (int64_t)target->units, groups),
                             .cost = column_sum_cost,
-                            .gain = BL_PARTS_LAUNCH_COST / ELEMENT_COST * target->units / ((double)extent * (double)outputs)};
+                            .gain = NEST_LAUNCH / NEST_ELEMENT * target->units / ((double)extent * (double)outputs)};
 
     (void)facts_split(tune, target, axis, &how);
 }

@@ -19,9 +19,6 @@ enum {
     UNROLL = 8,
     PAD = 4 /* elements after each row, so that the elements of a column lie in different banks */
 };
-/* The cost of a multiply-add besides its instruction: loads from global and from local memory. */
-#define FAR_COST  8.0
-#define NEAR_COST 1.0
 /* The part of local memory for one group; the rest is for a second group beside it. AMD lets one group have all 64 KB of a
  * compute unit (gfx9, CDNA: "LDS" in the manuals of the instruction sets), and then no other group runs there. */
 #define LOCAL_PART (2.0 / 3.0)
@@ -139,24 +136,26 @@ static double group_tile_cost_of(facts *f, const bl_target *target, const form *
     int64_t items = t->wide * t->high * t->many, lines = t->more == NULL ? 1 : bl_extent_of(t->more);
     int64_t groups = ceil_div(bl_extent_of(t->column), line) * ceil_div(lines, t->many) * ceil_div(bl_extent_of(t->row), height);
     int64_t own = t->lanes * t->columns * t->rows + t->lanes * t->columns + t->rows;
-    int64_t copied = most_turns(t, target) * (width + height) / items, waves = 0;
-    double busy = 0, idle = 0, far = 1.0 / (double)width + 1.0 / (double)height,
-           near = 1.0 / (double)(t->lanes * t->columns) + 1.0 / (double)t->rows;
+    int64_t copied = most_turns(t, target) * (width + height) / items;
+    double busy = 0, waves = 0;
 
     if (t->many > lines || height > bl_extent_of(t->row) || items > MOST_ITEMS || items > (int64_t)target->max_local ||
-        items < (int64_t)target->subgroup || (own + copied) * (bytes / 4) > (int64_t)target->registers ||
-        most_turns(t, target) < SHORT_COPY)
+        items < (int64_t)target->subgroup || most_turns(t, target) < SHORT_COPY)
         return INFINITY;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
         bool tiled = range == t->column || range == t->row || range == t->more;
         groups *= range->sub == BL_AXIS_GLOBAL && !tiled ? bl_extent_of(range) : 1;
     }
-    waves = ceil_div(groups * t->parts, (int64_t)target->units);
-    busy = (double)(waves * items) / BUSY_ITEMS;
-    busy = busy > 1 ? 1 : 0.5 + 0.5 * busy;
-    idle = (double)(ceil_div(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
-    return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
+    waves = nest_waves((double)(groups * t->parts), target->units);
+    busy = waves * (double)items / BUSY_ITEMS;
+    return nest_tile_cost(&(nest_tile){.work = waves * (double)(width * height),
+                                       .far = 1.0 / (double)width + 1.0 / (double)height,
+                                       .near = {1.0 / (double)(t->lanes * t->columns), 1.0 / (double)t->rows},
+                                       .idle = nest_waste(items, target->subgroup, 1, 1),
+                                       .busy = busy > 1 ? 1 : 0.5 + 0.5 * busy,
+                                       .registers = (own + copied) * (bytes / 4),
+                                       .of_registers = target->registers});
 }
 
 /* Does the copy of |load| stay in 16 bits? The copy then takes half the memory, and each reader converts. */
@@ -252,7 +251,7 @@ static double parted_tiles_cost(void *arg, int64_t parts)
     t.parts = parts;
     if (!group_tile_choose_tile(p->f, p->target, &t))
         return INFINITY;
-    return t.cost * (double)p->turns / (double)parts + bl_parts_sum_cost(p->target->units, p->results, parts);
+    return t.cost * (double)p->turns / (double)parts + nest_parts_cost(p->target->units, p->results, parts);
 }
 
 /* Choose the tiles, and split-K for as many parts as are cheapest in all. */

@@ -159,12 +159,11 @@ static double unit_tiles_cost(const void *arg, const int64_t *size)
 {
     const unit_tiles *u = arg;
     form t = {size[0], size[1], u->one.a, u->one.b};
-    double waste = (double)(ceil_div(u->rows, t.rows) * t.rows) / (double)u->rows *
-                   (double)(ceil_div(u->columns, t.columns) * t.columns) / (double)u->columns;
 
     if (!matrix_form_fits(u->target, u->unit, &t, u->scopes))
         return INFINITY;
-    return waste * (1.0 + 1.0 / (double)t.rows + 1.0 / (double)t.columns);
+    return nest_tile_cost(&(nest_tile){.waste = nest_waste(u->rows, t.rows, u->columns, t.columns),
+                                       .near = {1.0 / (double)t.rows, 1.0 / (double)t.columns}});
 }
 
 static void matrix_form_split_axis(bl_tune *tune, int origin, int64_t tiles, int64_t scopes)
@@ -316,7 +315,7 @@ static double matrix_form_cost_of(const bl_tune *tune, const bl_target *target, 
         else if (range->sub != BL_AXIS_MATRIX && !tune->axis[i].stage && !tune_deals_elements(range))
             own *= (double)bl_extent_of(range); /* tiles, scopes and iterations */
     }
-    return ceil(groups / target->units) * own / (double)parts;
+    return nest_tile_cost(&(nest_tile){.work = nest_waves(groups, target->units) * own / (double)parts});
 }
 
 typedef struct parted_units {
@@ -329,7 +328,7 @@ typedef struct parted_units {
 static double parted_units_cost(void *arg, int64_t parts)
 {
     const parted_units *p = arg;
-    return matrix_form_cost_of(p->tune, p->target, p->unit, parts) + bl_parts_sum_cost(p->target->units, p->results, parts);
+    return matrix_form_cost_of(p->tune, p->target, p->unit, parts) + nest_parts_cost(p->target->units, p->results, parts);
 }
 
 void bl_target_split(bl_target *target)

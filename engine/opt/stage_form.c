@@ -57,11 +57,13 @@ static double row_block_cost(const void *arg, const int64_t *size)
 {
     const row_block *b = arg;
     int64_t rows = size[0], blocks = ceil_div(b->extent, rows);
-    double tiles = (double)(ceil_div(rows, TILE_ROWS) * TILE_ROWS) / (double)rows;
 
-    if (b->once + b->each * rows > b->room || (rows > TILE_ROWS && blocks * b->groups < GROUPS_PER_UNIT * b->units))
+    if (rows > TILE_ROWS && blocks * b->groups < GROUPS_PER_UNIT * b->units)
         return INFINITY;
-    return tiles * (double)(blocks * rows) / (double)b->extent * (1.0 + 1.0 / (double)rows);
+    return nest_tile_cost(&(nest_tile){.waste = nest_waste(rows, TILE_ROWS, b->extent, rows),
+                                       .near = {1.0 / (double)rows},
+                                       .bytes = b->once + b->each * rows,
+                                       .of_bytes = b->room});
 }
 
 /* Rows of a block: as many as fit, in whole tiles. */

@@ -7,8 +7,6 @@
 
 enum {
     REUSE_TO_PACK = 16, /* reads per element from which packing pays */
-    PACK_COST = 6,      /* instructions per element of a panel: 0.8 ns, where one of the product's takes 0.14 */
-    PANEL_COST = 2,     /* the same if rows are transposed, or copied with their edges: 0.1 ns on two cores */
     UNROLL = 4,
     SMALL_LOOP = 5,  /* an innermost loop of a reduction this short is unrolled completely */
     ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
@@ -23,6 +21,7 @@ enum {
     BLOCK_DEPTH = 256,   /* K-blocking: 64 KB of a panel of 64 columns, in the L2 cache, are read by ... */
     BLOCK_ROWS = 264,    /* ... this many rows, whose part of the other operand takes 264 KB; 132 were 1 to 6 % slower */
     BLOCK_COLUMNS = 2,   /* tiles side by side that read this part once */
+    BLOCK_HALVES = 5,    /* times that these rows are halved: to BLOCK_TILES tiles of one row */
     BLOCK_TILES = 8,     /* tiles of rows from which K-blocking pays: with 4 it made no difference */
     GROUPS_PER_UNIT = 4, /* groups per core, so that no core waits long for the last group */
     PART_CACHES = 2,     /* L2 caches that the part of a panel may fill: 0.4 to 1.6 took as long, 3.3 a tenth more */
@@ -86,15 +85,6 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
             (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
     }
     return true;
-}
-
-double tile_panels_cost(const bl_tune *tune)
-{
-    double cost = 0;
-
-    for (int i = 0; i < tune->npacked; i++)
-        cost += PANEL_COST * (double)(bl_is_const(tune->packed[i].count) ? tune->packed[i].count->arg : 0);
-    return cost;
 }
 
 static bool can_pack(facts *f, const access *a, const bl_target *target)
@@ -174,12 +164,11 @@ static double unpacking(facts *f, const bl_node *range)
     return products == 0 ? 0 : (double)operations / products;
 }
 
-double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
+double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels)
 {
     double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
-    double cost = UNPACKING * (along / lanes + unpacked - along) * (double)f->total;
-    int64_t extent = bl_extent_of(range);
-    double waste = (double)(ceil_div(extent, lanes) * lanes) / (double)extent;
+    nest_lanes own = {.unpacked = (along / lanes + unpacked - along) * (double)f->total};
+    double waste = nest_waste(bl_extent_of(range), lanes, 1, 1);
     uint64_t bit = bl_free_bit(&f->tune->free, range);
 
     for (int i = 0; i < f->naccesses; i++) {
@@ -187,22 +176,27 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
         double runs = (double)bl_free_size(&f->tune->free, a->loops);
         int contiguous = facts_contiguity(f, a->node, range), picked = picked_cost(f, target, a->node, range, lanes);
         if ((a->loops & bit) == 0)
-            cost += runs;
+            own.vectors += runs;
         else if (contiguous >= 0)
-            cost += runs * waste / lanes;
+            own.vectors += runs * waste / lanes;
         else if (picked > 0)
-            cost += runs * waste / lanes * picked;
-        else if (can_pack(f, a, target))
-            cost += runs * waste / lanes +
-                    (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
+            own.vectors += runs * waste / lanes * picked;
+        else if (can_pack(f, a, target)) {
+            own.vectors += runs * waste / lanes;
+            own.packed += (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
+        } else if (tile_is_scattered(f, a->node, range))
+            own.strewn += runs;
         else
-            cost += runs * (tile_is_scattered(f, a->node, range) ? 1.9 : 1.5);
+            own.gathered += runs;
     }
     if (f->main == NULL && !bl_axis_is_output(range))
-        return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
-    if (f->main != NULL && bl_binds(f->main, range))
-        return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.75 * lanes;
-    return cost;
+        own.along = NEST_LANES_FOLD;
+    else if (f->main != NULL && bl_binds(f->main, range))
+        own.along = NEST_LANES_FOLD_PRODUCT;
+    if (own.along != NEST_LANES_APART)
+        own.folded = (double)bl_free_size(&f->tune->free, f->outputs) * lanes;
+    own.copied = panels;
+    return nest_lanes_cost(&own);
 }
 
 typedef struct tiling {
@@ -281,21 +275,20 @@ typedef struct register_tile {
     int64_t extent, vectors; /* length of the axes of the rows and of the columns */
 } register_tile;
 
-/* Loads and multiply-adds per element of the result. Registers hold the accumulators, a vector of each column, and one of a row.
- */
+/* Registers hold the accumulators, a vector of each column, one of a row, and one value. */
 static double register_tile_cost(const void *arg, const int64_t *size)
 {
     const register_tile *r = arg;
     const tiling *t = r->t;
     int64_t columns = size[0], rows = size[1], sums = rows * columns * t->sums;
-    double waste = (double)(ceil_div(r->extent, rows) * rows) / (double)r->extent *
-                   (double)(ceil_div(r->vectors, columns) * columns) / (double)r->vectors;
-    double loads = loads_of(t, rows, columns), cost = 0;
+    bool crowded = t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING;
 
-    if (sums + columns + 1 > (int64_t)r->target->registers - 1)
-        return INFINITY;
-    cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0));
-    return t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING ? cost * CROWDED : cost;
+    return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
+                                       .beside = loads_of(t, rows, columns),
+                                       .latency = sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0,
+                                       .idle = crowded ? CROWDED : 1,
+                                       .registers = sums + columns + 2,
+                                       .of_registers = r->target->registers});
 }
 
 /* The cheapest rows and columns, of an axis that has |vectors| of these. */
@@ -388,7 +381,7 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
             continue;
         if (!facts_may_tile(f, axis) && (form->local > 1 || !bl_binds(f->main, axis->range)))
             continue;
-        cost = tile_cost(f, target, axis->range, width);
+        cost = tile_cost(f, target, axis->range, width, 0);
         if (cost < best * 0.999) {
             best = cost;
             t->lanes_axis = axis->range;
@@ -522,7 +515,7 @@ static bool choose_with_edges(const facts *before, const bl_target *target, cons
     return f->main != NULL && choose_lanes(f, target, form, t);
 }
 
-/* The cost of a sum of windows with lanes along its rows, as tile_panels_cost counts. Infinite if the lanes would test a gate. */
+/* The cost of a sum of windows with lanes along its rows, with its panels. Infinite if the lanes would test a gate. */
 static double cost_along(const facts *before, const bl_target *target, const bl_form *form)
 {
     tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
@@ -531,7 +524,7 @@ static double cost_along(const facts *before, const bl_target *target, const bl_
 
     if (!choose_with_edges(before, target, form, &copy, &f, &t) || asks_of_windows(&f, target))
         return 1e300;
-    return t.cost + tile_panels_cost(&copy);
+    return tile_cost(&f, target, t.lanes_axis, form->local * t.lanes, facts_panel_elements(&copy));
 }
 
 /* The grid axes that get neither lanes nor rows once the edges are written out. */
@@ -592,26 +585,57 @@ static int64_t block_depth(int64_t depth)
     return 0;
 }
 
+typedef struct sum_block {
+    const tiling *t;
+    int64_t m, n, others;    /* rows and columns of the result, and groups along other axes */
+    int64_t bytes, of_bytes; /* of a sum, and for those of a group */
+    int64_t units;
+} sum_block;
+
+/* Rows and columns of a block: whole tiles, BLOCK_ROWS halved |size[0]| times and BLOCK_COLUMNS less |size[1]|. */
+static void sum_block_sizes(const sum_block *b, const int64_t *size, int64_t *rows, int64_t *columns)
+{
+    int64_t wide = b->t->columns * b->t->lanes;
+
+    *rows = tile_whole_tiles(b->m, b->t->rows, BLOCK_ROWS);
+    for (int64_t i = 0; i < size[0]; i++)
+        *rows = tile_whole_tiles(b->m, b->t->rows, *rows / 2);
+    *columns = tile_whole_tiles(b->n, wide, (BLOCK_COLUMNS - size[1]) * wide);
+}
+
+/* A block reads the panel once for all of its rows. */
+static double sum_block_cost(const void *arg, const int64_t *size)
+{
+    const sum_block *b = arg;
+    int64_t rows = 0, columns = 0;
+
+    sum_block_sizes(b, size, &rows, &columns);
+    if (rows < BLOCK_TILES * b->t->rows || rows > b->m || columns > b->n ||
+        ceil_div(b->m, rows) * ceil_div(b->n, columns) * b->others < GROUPS_PER_UNIT * b->units)
+        return INFINITY;
+    return nest_tile_cost(&(nest_tile){.far = 1.0 / (double)rows, .bytes = rows * columns * b->bytes, .of_bytes = b->of_bytes});
+}
+
 /* Rows and columns of a group's block: the most whole tiles whose sums fit in a quarter of the cache, with enough groups. False
  * if these are too few rows. */
-static bool block_form(const facts *f, const bl_target *target, const tiling *t, int64_t *rows, int64_t *columns)
+static bool choose_block(const facts *f, const bl_target *target, const tiling *t, int64_t *rows, int64_t *columns)
 {
     int64_t local = target->cache_bytes / 4 < target->local_bytes ? target->cache_bytes / 4 : target->local_bytes;
-    int64_t m = bl_extent_of(t->row_axis), n = bl_extent_of(t->lanes_axis), wide = t->columns * t->lanes;
-    int64_t others = facts_groups(f->tune, t->row_axis, t->lanes_axis);
+    const sum_block b = {t,
+                         bl_extent_of(t->row_axis),
+                         bl_extent_of(t->lanes_axis),
+                         facts_groups(f->tune, t->row_axis, t->lanes_axis),
+                         (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype),
+                         local,
+                         target->units};
+    int64_t best[MOST_SIZES];
+    const sizes s = {
+        .n = 2, .range = {{0, BLOCK_HALVES, false}, {0, BLOCK_COLUMNS - 1, false}}, .cost = sum_block_cost, .arg = &b};
 
-    for (*rows = tile_whole_tiles(m, t->rows, BLOCK_ROWS); *rows >= BLOCK_TILES * t->rows;
-         *rows = tile_whole_tiles(m, t->rows, *rows / 2)) {
-        for (int64_t tiles = BLOCK_COLUMNS; tiles > 0; tiles--) {
-            int64_t groups = 0;
-            *columns = tile_whole_tiles(n, wide, tiles * wide);
-            groups = ceil_div(m, *rows) * ceil_div(n, *columns) * others;
-            if (*rows * *columns * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype) <= local &&
-                groups >= GROUPS_PER_UNIT * (int64_t)target->units && *rows <= m && *columns <= n)
-                return true;
-        }
-    }
-    return false;
+    if (sizes_choose(&s, best) == (double)INFINITY)
+        return false;
+    sum_block_sizes(&b, best, rows, columns);
+    return true;
 }
 
 /* K-blocking of a product whose panel for the columns of one tile does not stay in half a core's cache between tiles of rows: the
@@ -626,7 +650,7 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     int64_t panel = t->columns * t->lanes * depth * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype);
 
     if (f->focus != NULL || target->groups || t->lanes < 2 || f->main->nsrc != f->main->arg + 1 || !bl_is_fixed(range) ||
-        panel <= (int64_t)target->cache_bytes / 2 || block_depth(depth) == 0 || !block_form(f, target, t, &rows, &columns))
+        panel <= (int64_t)target->cache_bytes / 2 || block_depth(depth) == 0 || !choose_block(f, target, t, &rows, &columns))
         return false;
     if (facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->row_axis), rows) &&
         facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->lanes_axis), columns) &&

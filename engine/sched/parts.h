@@ -8,9 +8,6 @@
 /* On a GPU: at most so many parts, of at least so many elements. */
 enum { BL_PARTS_MOST = 64, BL_PARTS_SHORTEST = 64 };
 
-/* In multiply-adds of one multiprocessor, which does 128 per clock: a further launch, about 4,000 clocks. */
-#define BL_PARTS_LAUNCH_COST 524288.0
-
 typedef struct bl_parting {
     int64_t extent;   /* of the axis. All parts have the same length, so their number divides it */
     int64_t most;     /* largest number of parts */
@@ -27,7 +24,5 @@ typedef struct bl_parting {
 
 /* The cheapest number of parts, among equals the smallest. 1 if the sum should stay whole. */
 int64_t bl_parts_choose(const bl_parting *how);
-/* What a GPU takes to add up partial sums, in multiply-adds of one multiprocessor. 0 for one part. */
-double bl_parts_sum_cost(uint32_t units, int64_t results, int64_t parts);
 
 #endif
