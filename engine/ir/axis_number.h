@@ -14,7 +14,7 @@ enum {
     BL_LEVELS_OF_STAGE = 2, /* of these levels */
     BL_LEVELS_OF_ROWS = 64, /* added for reductions that get loops of their own, apart from those of a product (block.c) */
     BL_LEVEL_COPIES = 192,  /* loops that fill a copy in local memory (share.c): two slots for each move */
-    BL_LEVEL_SCORES = 200,  /* loops that fill the stages of BL_MOVE_SCORE */
+    BL_LEVEL_SCORES = 200,  /* loops that fill the stages of BL_STAGE_VALUES */
     BL_LEVEL_HELD = 4096    /* placeholders, which no nest keeps (stride.c) */
 };
 

@@ -99,8 +99,9 @@ static bool write_panels(facts *f, const bl_node *lanes)
         bool windows = bl_free_places(free, load) < bl_free_size(free, bl_free_get(free, load));
         if (f->access[i].reduce != f->main || facts_contiguity(f, load, lanes) == 1)
             continue;
-        if ((windows && load->nsrc < 3) || !facts_apply(f->tune, load->nsrc > 2 ? BL_MOVE_EDGES : BL_MOVE_PACK,
-                                                        tune_operand_number(f->tune, load), load->nsrc > 2 ? ~INT64_C(0) : 0))
+        if ((windows && load->nsrc < 3) ||
+            !bl_tune_apply_at(f->tune, load->nsrc > 2 ? BL_STAGE_HALO : BL_STAGE_PANELS, tune_operand_number(f->tune, load),
+                              load->nsrc > 2 ? ~INT64_C(0) : 0))
             return false;
         facts_again(f, &before);
         i = -1;
@@ -133,12 +134,12 @@ static void tile_results(facts *f, const bl_target *target, int lanes, const bl_
     const bl_node *innermost = innermost_of(f->main);
     int64_t rows = bl_extent_of(row) < lanes ? bl_extent_of(row) : lanes;
 
-    (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, row), rows);
+    (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, row), rows);
     if (column != NULL)
-        (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, column),
-                          across_choose_columns(target, rows, bl_extent_of(column)));
+        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, column),
+                               across_choose_columns(target, rows, bl_extent_of(column)));
     if (bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED)
-        (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
+        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
 }
 
 /* The cost of the nest with this template, in vector instructions. */
@@ -164,7 +165,7 @@ bool across_nest(facts *f, const bl_target *target, double most)
     const bl_node *row = across == NULL ? NULL : next_along(f, across, &apart);
     const bl_node *column = row == NULL ? NULL : next_along(f, across, &apart);
 
-    if (row == NULL || !facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, across), lanes))
+    if (row == NULL || !bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_axis_of(tune, across), lanes))
         return false;
     facts_again(f, &as_before);
     if (!write_panels(f, across_lanes_of(tune)) || cost_across(f, lanes) > most) {

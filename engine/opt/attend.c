@@ -52,7 +52,7 @@ static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
 static bool attend_apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
 {
     int axis = facts_outer_part(tune, range); /* the outer part of a split keeps the number */
-    return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+    return amount > 1 && axis >= 0 && bl_tune_apply_at(tune, kind, axis, amount);
 }
 
 /* Distribute the columns over work-items, in vectors. Returns the number of work-items; 0 if that is impossible. */
@@ -71,12 +71,12 @@ static int64_t attend_share_columns(bl_tune *tune, const bl_target *target, uint
         if (!bl_is_fixed(list[i]))
             return 0;
         if (i == n - 1 && extent >= LANES && (target->max_lanes == 0 || target->max_lanes >= LANES) &&
-            attend_apply(tune, BL_MOVE_VECTOR, list[i], LANES))
+            attend_apply(tune, BL_SPLIT_VECTOR, list[i], LANES))
             extent = ceil_div(extent, LANES);
         left = ceil_div(extent * items, most < MOST_WIDE ? most : MOST_WIDE);
-        if (left > 1 && attend_apply(tune, BL_MOVE_TILE, list[i], left < extent ? left : extent))
+        if (left > 1 && attend_apply(tune, BL_SPLIT_UNROLL, list[i], left < extent ? left : extent))
             extent = ceil_div(extent, left < extent ? left : extent);
-        if (extent > 1 && !attend_apply(tune, BL_MOVE_LOCAL, list[i], extent))
+        if (extent > 1 && !attend_apply(tune, BL_SPLIT_GROUP, list[i], extent))
             return 0;
         items *= extent;
     }
@@ -89,7 +89,7 @@ static void attend_unroll(bl_tune *tune)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
         if (!axis->output && !axis->stage && axis->range->sub == BL_AXIS_REDUCE && bl_is_fixed(axis->range))
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, UNROLL});
+            (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, UNROLL);
     }
 }
 
@@ -106,11 +106,11 @@ static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, 
     if (wide == 0 || wide * high > most)
         return false;
     if (rows != NULL && bl_extent_of(rows) >= each)
-        (void)attend_apply(tune, BL_MOVE_TILE, rows, each);
+        (void)attend_apply(tune, BL_SPLIT_UNROLL, rows, each);
     if (rows != NULL && high > 1)
-        (void)attend_apply(tune, BL_MOVE_LOCAL, rows, high);
+        (void)attend_apply(tune, BL_SPLIT_GROUP, rows, high);
     axis = facts_axis_of(tune, turn);
-    if (axis < 0 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SCORE, axis, turns}))
+    if (axis < 0 || !bl_tune_apply_at(tune, BL_STAGE_VALUES, axis, turns))
         return false;
     attend_unroll(tune);
     return true;

@@ -93,7 +93,7 @@ static void tile_gathered(facts *f)
         for (int i = tune->naxes - 1; place != NULL && i >= 0; i--) {
             const bl_axis *axis = &tune->axis[i];
             if (axis->range->sub == BL_AXIS_GLOBAL && bl_depends(tune, place, axis->range) &&
-                bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, GATHER_ROWS}))
+                bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, GATHER_ROWS))
                 return;
         }
     }
@@ -123,7 +123,7 @@ static void tile_turned(facts *f)
                 copies /= 2;
             if (tune->axis[i].output && (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP) && bl_is_fixed(range) &&
                 facts_contiguity(f, node, range) == 1 && (node->nsrc <= gate || !bl_depends(tune, node->src[gate], range)) &&
-                copies > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, copies}))
+                copies > 1 && bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, copies))
                 return;
         }
     }
@@ -150,7 +150,7 @@ static void unroll_windows(bl_tune *tune)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
         if (!axis->output && axis->range->sub == BL_AXIS_REDUCE)
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, bl_extent_of(axis->range)});
+            (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, bl_extent_of(axis->range));
     }
 }
 
@@ -177,7 +177,7 @@ static void chunk(facts *f, const bl_target *target)
             amount = groups / (4 * (int64_t)target->units);
         amount = facts_part_of(tune->axis[i].range, amount);
         if (amount > 1)
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, i, amount});
+            (void)bl_tune_apply_at(tune, BL_SPLIT_LOOP, i, amount);
     }
 }
 

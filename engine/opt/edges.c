@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* EDGES (halo): a helper nest writes an operand that is read under the gate of a padding into a buffer that contains the padding,
- * so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are trimmed,
- * and the operand is not written. */
+/* Halo (stage, halo): a helper nest writes an operand that is read under the gate of a padding into a buffer that contains the
+ * padding, so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are
+ * trimmed, and the operand is not written. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
@@ -225,7 +225,7 @@ static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *inde
     return helper_end(s, n, stores);
 }
 
-bool move_edges(bl_tune *tune, int operand, int64_t amount)
+bool stage_halo(bl_tune *tune, int operand, int64_t amount)
 {
     const bl_node *load = tune_operand_load(tune, operand), *index = NULL;
     edge_sums *e = bl_arena_alloc(bl_ir_arena(tune->ir), sizeof *e);
@@ -311,7 +311,7 @@ static bool write_operand(bl_tune *tune, const bl_target *target, const access *
     const bl_node *count = NULL;
 
     if (uses < bl_free_places(&tune->free, a->node) || (uint32_t)tune->nparams >= target->max_params ||
-        !bl_tune_apply(tune, (bl_move){BL_MOVE_EDGES, tune_operand_number(tune, a->node), target->groups ? keep : ~keep}))
+        !bl_tune_apply_at(tune, BL_STAGE_HALO, tune_operand_number(tune, a->node), target->groups ? keep : ~keep))
         return false;
     count = tune->packed[tune->npacked - 1].count;
     if (bl_is_const(count) && count->arg <= uses)

@@ -181,15 +181,10 @@ void facts_undo(facts *f, const facts *before, const tune_mark *start)
     facts_again(f, before);
 }
 
-bool facts_apply(bl_tune *tune, bl_move_kind kind, int at, int64_t amount)
-{
-    return at >= 0 && bl_tune_apply(tune, (bl_move){kind, at, amount});
-}
-
 bool facts_split(bl_tune *tune, const bl_target *target, int axis, const bl_parting *how)
 {
     int64_t parts = (uint32_t)tune->nparams < target->max_params ? bl_parts_choose(how) : 1;
-    return parts > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts});
+    return parts > 1 && bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, axis, parts);
 }
 
 bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *except)

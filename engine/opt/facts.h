@@ -34,9 +34,7 @@ void facts_focus(facts *f, bl_tune *tune, const bl_node *focus);
 void facts_again(facts *f, const facts *before);
 /* The nest as it was at |start|, and its facts. */
 void facts_undo(facts *f, const facts *before, const tune_mark *start);
-/* Apply a move. False if it is illegal, or if |at| is negative. */
-bool facts_apply(bl_tune *tune, bl_move_kind kind, int at, int64_t amount);
-/* SPLIT a reduction's axis in as many parts as |how| makes cheapest. False if it stays whole. */
+/* Split-K: split a reduction's axis in as many parts as |how| makes cheapest. False if it stays whole. */
 bool facts_split(bl_tune *tune, const bl_target *target, int axis, const bl_parting *how);
 /* Do several work-items of a group read the same elements by |load|? Work-items along |except| do not count. */
 bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *except);
@@ -83,8 +81,8 @@ typedef struct bl_form {
     int local, row_local;
 } bl_form;
 
-/* VECTOR. If the lanes do not divide the extent of a reduction, its remainder gets fewer lanes, until less than two are left.
- * False if the axis itself gets none. */
+/* Vectorise an axis. If the lanes do not divide the extent of a reduction, its remainder gets fewer lanes, until less than two
+ * are left. False if the axis itself gets none. */
 bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 /* The number of lanes for an axis: the width of the device, or the largest power of two below the extent. */
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);

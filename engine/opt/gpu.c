@@ -87,7 +87,7 @@ static bool gpu_share_reduction(facts *f, const bl_target *target)
             i++;
         for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
             if (bl_extent_of(tune->axis[i].range) % part == 0)
-                return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part});
+                return bl_tune_apply_at(tune, BL_SPLIT_GROUP, i, part);
         }
     }
     return false;
@@ -130,9 +130,9 @@ static bool group_reduction(bl_tune *tune, int axis, int64_t items)
     const bl_node *range = tune->axis[axis].range;
 
     if (bl_extent_of(range) % items == 0)
-        return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, items});
-    return bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}) &&
-           facts_apply(tune, BL_MOVE_LOCAL, facts_inner_part(tune, range), items);
+        return bl_tune_apply_at(tune, BL_SPLIT_GROUP, axis, items);
+    return bl_tune_apply_at(tune, BL_SPLIT_LOOP, axis, items) &&
+           bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_inner_part(tune, range), items);
 }
 
 /* Distribute all inner loops over outputs among the work-items. */
@@ -142,7 +142,7 @@ static bool deal_outputs(bl_tune *tune, int64_t items)
         const bl_axis *axis = &tune->axis[i];
         if (!axis->output || axis->outer || axis->range->sub != BL_AXIS_LOOP)
             continue;
-        if (bl_extent_of(axis->range) < items || !bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, items}))
+        if (bl_extent_of(axis->range) < items || !bl_tune_apply_at(tune, BL_SPLIT_GROUP, i, items))
             return false;
     }
     return true;
@@ -205,7 +205,7 @@ static void widen_outputs(facts *f, const bl_target *target, int64_t items)
         lanes[n++] = most;
     }
     for (int i = 0; i < n; i++)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_outer_part(tune, range[i]), lanes[i]});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_outer_part(tune, range[i]), lanes[i]);
 }
 
 /* Reductions along contiguous rows: neighbouring work-items read neighbouring elements, and a group has a few rows. */
@@ -229,12 +229,12 @@ static bool share_rows(facts *f, const bl_target *target)
         items *= 2;
     widen_outputs(f, target, items);
     if (lanes > 1 && extent % (lanes * items) == 0) /* neighbouring elements in registers, loaded at once */
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, facts_outer_part(tune, range), lanes});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_outer_part(tune, range), lanes);
     good = group_reduction(tune, facts_outer_part(tune, range), items) && deal_outputs(tune, items);
     for (int i = 0; i < tune->naxes; i++)
         row = tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_extent_of(tune->axis[i].range) > 1 ? i : row;
     if (good && row >= 0 && most / items > 1 && rows / (most / items) >= (int64_t)target->units)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, row, facts_part_of(tune->axis[row].range, most / items)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, row, facts_part_of(tune->axis[row].range, most / items));
     if (!good)
         facts_undo(f, &before, &start);
     return good;
@@ -282,8 +282,8 @@ static bool gpu_share_columns(facts *f, const bl_target *target)
     along = tune->axis[column].range;
     gpu_split_columns(tune, target, axis, outputs / (lanes * wide), outputs);
     if (lanes > 1)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_outer_part(tune, along), lanes});
-    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_outer_part(tune, along), wide});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_outer_part(tune, along), lanes);
+    (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_outer_part(tune, along), wide);
     (void)group_reduction(tune, facts_outer_part(tune, over), ITEMS_OF_COLUMN);
     return true;
 }
@@ -308,10 +308,9 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
                               facts_contiguity(f, f->access[k].node, columns) < 0);
         if (!along)
             continue;
-        (void)bl_tune_apply(tune,
-                            (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), facts_part_of(columns, target->subgroup)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_axis_of(tune, columns), facts_part_of(columns, target->subgroup));
         i = facts_outer_part(tune, row);
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, facts_part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, i, facts_part_of(tune->axis[i].range, ROWS_OF_ITEMS));
         return true;
     }
     return false;
@@ -346,7 +345,7 @@ static void fill_group(bl_tune *tune, const bl_target *target)
         if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || bl_extent_of(tune->axis[i].range) < 2)
             continue;
         part = facts_part_of(tune->axis[i].range, most / items);
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part}))
+        if (bl_tune_apply_at(tune, BL_SPLIT_GROUP, i, part))
             items *= part;
     }
 }
@@ -380,12 +379,12 @@ void heuristic_gpu(facts *f, const bl_target *target)
     if (target->groups != BL_GROUP_SERIAL && cross(f, target, columns))
         return;
     lanes = target->groups == BL_GROUP_SERIAL ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
-    if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
+    if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply_at(tune, BL_SPLIT_VECTOR, axis, lanes))
         axis = facts_outer_part(tune, columns);
     if (target->groups != BL_GROUP_SERIAL)
         items = plain_items(tune, target);
     if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, facts_part_of(tune->axis[axis].range, items)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, axis, facts_part_of(tune->axis[axis].range, items));
     if (target->groups != BL_GROUP_SERIAL)
         fill_group(tune, target);
 }

@@ -270,8 +270,7 @@ static bool choose_parts(facts *f, const bl_target *target, form *out)
     if (!group_tile_choose_tile(f, target, out))
         return false;
     out->parts = bl_parts_choose(&how);
-    if (out->parts > 1 && group_tile_choose_tile(f, target, out) &&
-        bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
+    if (out->parts > 1 && group_tile_choose_tile(f, target, out) && bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, axis, out->parts)) {
         facts_again(f, &before);
         return f->main != NULL;
     }
@@ -319,16 +318,16 @@ static void group_tile_split_reduction(facts *f, int64_t most, const bl_node **t
     if (n > 0)
         *turn = loops[n - 1];
     if (n > 0 && turns < SHORT_COPY && bl_is_fixed(*turn) &&
-        facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), copied_turns(bl_extent_of(*turn), turns, most))) {
+        bl_tune_apply_at(tune, BL_SPLIT_LOOP, facts_axis_of(tune, *turn), copied_turns(bl_extent_of(*turn), turns, most))) {
         innermost = innermost == NULL ? tune->axis[facts_inner_part(tune, *turn)].range : innermost;
         *turn = tune->axis[facts_outer_part(tune, *turn)].range;
     }
     extent = innermost == NULL ? 0 : bl_extent_of(innermost);
     if (extent > 1)
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost),
-                          extent <= UNROLL       ? extent
-                          : extent % UNROLL == 0 ? UNROLL
-                                                 : 4);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, innermost),
+                               extent <= UNROLL       ? extent
+                               : extent % UNROLL == 0 ? UNROLL
+                                                      : 4);
 }
 
 /* ---- the copies */
@@ -366,7 +365,7 @@ static bool group_tile_share_operands(const facts *before, const bl_target *targ
             load[n++] = f.access[i].node; /* sharing one operand leaves the other loads as they are */
     }
     for (int i = 0; i < n; i++) {
-        if (!facts_apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
+        if (!bl_tune_apply_at(tune, BL_STAGE_LOCAL, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
             return false;
     }
     return n >= 2;
@@ -387,13 +386,13 @@ bool group_nest(facts *f, const bl_target *target)
     good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {
         int64_t most = most_turns(&t, target);
-        (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.column), t.wide);
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_outer_part(tune, t.column), t.columns);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_axis_of(tune, t.column), t.lanes);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_outer_part(tune, t.column), t.wide);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_outer_part(tune, t.column), t.columns);
         if (t.many > 1)
-            (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_of(tune, t.more), t.many);
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row), t.rows);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.row), t.high);
+            (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_axis_of(tune, t.more), t.many);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.row), t.rows);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_outer_part(tune, t.row), t.high);
         facts_again(f, &before);
         good = f->main != NULL;
         if (good)

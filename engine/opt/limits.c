@@ -125,7 +125,7 @@ static bool limits_unroll(bl_tune *tune, uint64_t loops)
         int64_t extent = bl_extent_of(range);
         if ((loops & bl_free_bit(&tune->free, range)) == 0)
             continue;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, extent < MOST_AT_ONCE ? extent : MOST_AT_ONCE}))
+        if (bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, extent < MOST_AT_ONCE ? extent : MOST_AT_ONCE))
             return true;
     }
     return false;
@@ -188,8 +188,7 @@ static bool limit_dimension(bl_tune *tune, int d, uint32_t most, bool *changed)
         return true;
     *changed = true;
     int64_t extent = bl_extent_of(tune->axis[longest].range), times = groups / most + (groups % most != 0);
-    return extent > 1 &&
-           bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, longest, times < extent ? limits_share_of(extent, times) : extent});
+    return extent > 1 && bl_tune_apply_at(tune, BL_SPLIT_LOOP, longest, times < extent ? limits_share_of(extent, times) : extent);
 }
 
 bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3])

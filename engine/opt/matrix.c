@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* MATRIX: matrix units compute a product.  Rows, columns and the reduction are split by the unit's m, n and k into inner parts of
- * kind MATRIX.  The sum over these parts becomes a MATRIX node: a tile of the product in memory that the work-items of the unit's
- * scope share.  The rest of the nest runs on the elements of the tile, which are distributed over the work-items.  An operand in
- * a layout that the unit cannot load is packed.  Further moves on the outer parts compute several tiles at once (TILE: the tiles
- * share fragments) and use several scopes per group (LOCAL).
+/* The move unit: matrix units compute a product.  Rows, columns and the reduction are split by the unit's m, n and k into inner
+ * parts of kind MATRIX.  The sum over these parts becomes a MATRIX node: a tile of the product in memory that the work-items of
+ * the unit's scope share.  The rest of the nest runs on the elements of the tile, which are distributed over the work-items.  An
+ * operand in a layout that the unit cannot load is packed.  Further moves on the outer parts compute several tiles at once
+ * (unroll: the tiles share fragments) and use several scopes per group (group).
  *
  * A split unit (bl_matrix.split) multiplies float32 if the nest allows it (BL_PRECISION_HIGH): both operands are packed as two
  * bfloat16 halves, and the sum also goes over three products of halves, which are unrolled and share fragments. */
@@ -251,10 +251,11 @@ static bool matrix_rewrite(bl_tune *tune, const product *p)
     return true;
 }
 
-bool move_matrix(bl_tune *tune, int axis, int64_t shape)
+bool move_unit(bl_tune *tune, bl_move_kind kind, int axis, int64_t shape)
 {
     product p;
 
+    (void)kind;
     if (!find_product(tune, axis, shape, &p) || !matrix_rewrite(tune, &p))
         return false;
     tune->matrix = true;

@@ -74,7 +74,7 @@ static int apply_unit(facts *f, const bl_target *target, const bl_target_unit *h
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range), whole = (extent + unit.m - 1) / unit.m * unit.m;
-        if (whole > extent + extent / 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, i, bl_matrix_pack(unit)}))
+        if (whole > extent + extent / 2 || !bl_tune_apply_at(tune, BL_UNIT_MATRIX, i, bl_matrix_pack(unit)))
             continue;
         if ((uint32_t)tune->nparams <= target->max_params && panels_pay(tune, target, how, work))
             return bl_axis_origin(range);
@@ -172,10 +172,10 @@ static void matrix_form_split_axis(bl_tune *tune, int origin, int64_t tiles, int
     int axis = axis_of_tiles(tune, origin, &extent);
 
     if (axis >= 0 && tiles > 1)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, axis, tiles});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, axis, tiles);
     axis = axis_of_tiles(tune, origin, &extent);
     if (axis >= 0 && scopes > 1 && extent >= scopes)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, scopes});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, axis, scopes);
 }
 
 static bool is_fragment(bl_tune *tune, const bl_node *load)
@@ -264,7 +264,7 @@ static void matrix_form_share_operands(bl_tune *tune, const bl_target *target, b
         turn = tune->axis[i].range->sub == BL_AXIS_REDUCE ? i : turn;
     for (int64_t turns = MOST_TURNS; turn >= 0 && turns > 1; turns /= 2) {
         if (bl_extent_of(tune->axis[turn].range) % turns == 0 && copy_bytes(unit, t, scopes, turns) <= rest &&
-            bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, turn, turns}))
+            bl_tune_apply_at(tune, BL_SPLIT_UNROLL, turn, turns))
             break;
     }
     for (int i = 0; i < tune->naxes; i++)
@@ -273,7 +273,7 @@ static void matrix_form_share_operands(bl_tune *tune, const bl_target *target, b
     n = shared_operands(tune, load);
     for (int i = 0; i < n; i++) {
         how.pad = pad_of(tune, load[i]);
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, tune_operand_number(tune, load[i]), bl_share_pack(how)});
+        (void)bl_tune_apply_at(tune, BL_STAGE_LOCAL, tune_operand_number(tune, load[i]), bl_share_pack(how));
     }
     tune->local_bytes = room;
 }
@@ -351,7 +351,7 @@ static void matrix_form_unroll(bl_tune *tune)
         const bl_node *range = tune->axis[i].range;
         if (range->sub != BL_AXIS_REDUCE || bl_extent_of(range) % UNROLL != 0)
             continue;
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, UNROLL});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, UNROLL);
         return;
     }
 }
@@ -391,7 +391,7 @@ static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *un
         return true;
     facts_undo(f, &before, &start);
 
-    if (bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts})) {
+    if (bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, axis, parts)) {
         facts_again(f, &before);
         if (f->main != NULL && on_unit(f, target, unit))
             return true;

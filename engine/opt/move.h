@@ -1,12 +1,13 @@
 /* Moves: schedule transformations of a loop nest that do not change what it computes. A schedule is a list of moves; the
  * heuristic makes one (heuristic.c), and a search tries others (engine/search/).
- * An axis is a RANGE of the nest. Axes are listed outputs first, in the order of their loops; a move names an axis by its
- * current position in the list. Splitting axis r of extent n by a replaces r by a * r' + i: r' takes r's position, and i
- * follows it. If a does not divide n, the last part of an output axis overlaps the part before it (r = min(a * r', n - a) + i:
- * some values are stored twice), and a reduction folds the rest in a loop of its own. */
+ * An axis is a RANGE of the nest. Axes are listed outputs first, in the order of their loops. Splitting axis r of extent n by a
+ * replaces r by a * r' + i: r' takes r's position, and i follows it. If a does not divide n, the last part of an output axis
+ * overlaps the part before it (r = min(a * r', n - a) + i: some values are stored twice), and a reduction folds the rest in a
+ * loop of its own. */
 #ifndef BL_OPT_MOVE_H
 #define BL_OPT_MOVE_H
 
+#include "engine/base/map.h"
 #include "engine/base/text.h"
 #include "engine/ir/axis_number.h"
 #include "engine/ir/free.h"
@@ -16,27 +17,40 @@ enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
 
 /* The version of stored lists of moves. Raise it when the meaning of a move changes, or when the scheduler numbers its loops
  * differently. A new kind of move changes no stored list. */
-enum { BL_MOVES_VERSION = 4 };
+enum { BL_MOVES_VERSION = 5 };
 
 /* Strided loads with at least BL_LANES_PICKED lanes and a stride from 2 to BL_MOST_APART are picked out of contiguous vectors;
  * other strided loads are made lane by lane. */
 enum { BL_LANES_PICKED = 8, BL_MOST_APART = 3 };
 
-#define MOVE(id, name, on, amount, barred, traits) BL_MOVE_##id,
+#define MOVE(move)
+#define KIND(id, move, kind, what, size, barred, traits) BL_##id,
 typedef enum bl_move_kind {
 #include "engine/opt/moves.def"
     BL_MOVE_KINDS
 } bl_move_kind;
 #undef MOVE
+#undef KIND
 
-/* |axis| is the number of an axis, of an operand or of a store, as bl_move_rows says, and |amount| has that row's type. */
+/* What a move transforms, by a name that moves on other axes, operands and stores do not change.
+ * An axis is named by the loop of the scheduler's nest that it is part of, and by the splits that made it: 2 is an axis over
+ * outputs, r0 an axis of a reduction; split, 2 becomes 2.0, the outer part, and 2.1, the inner part, and the rest of a reduction
+ * is r0.2. An operand or a store is named by the parameter that it accesses: b1. The second axis, operand or store of a name is
+ * 2:1 or b1:1. */
+typedef struct bl_name {
+    int origin;    /* the loop or the parameter; -1: there is no such axis, operand or store */
+    uint32_t path; /* 1, and two bits for each split, the last split in the low bits; 1 for an operand or a store */
+    int twin;      /* number of those before it with the same origin and path */
+} bl_name;
+
+/* The type of |size| depends on the kind (bl_move_rows). */
 typedef struct bl_move {
     bl_move_kind kind;
-    int axis;
-    int64_t amount;
+    bl_name what;
+    int64_t size;
 } bl_move;
 
-/* The amount of a BL_MOVE_SHARE. */
+/* The size of a BL_STAGE_LOCAL. */
 typedef struct bl_share {
     /* double buffering: the next tile is loaded while the current one is read, with one barrier per iteration. Bit 0 */
     bool twice;
@@ -55,6 +69,7 @@ bool bl_share_unpack(int64_t amount, bl_share *how); /* false if |amount| is no 
 
 typedef struct bl_axis {
     const bl_node *range;
+    bl_name name;
     bool output; /* else an axis of a reduction */
     bool outer;  /* every store and every hoisted reduction or stage depends on it: it may be a grid axis */
     bool stage;  /* an axis of a stage: as for an output, the last part of a split may overlap the part before it ... */
@@ -81,10 +96,11 @@ typedef struct bl_tune {
     int64_t local_bytes; /* limit of the local memory of all stages; initially none */
     int naxes;
     bl_axis axis[BL_MAX_AXES];
-    bl_free free; /* free RANGEs of the current sink */
-    bool shared;  /* BL_MOVE_SHARE was applied */
-    bool scored;  /* BL_MOVE_SCORE was applied: few moves may follow, besides those that unroll loops */
-    bool matrix;  /* BL_MOVE_MATRIX was applied: it has chosen lanes, shared reductions and panels */
+    bl_ptrmap named; /* origin and path of each RANGE that a split made */
+    bl_free free;    /* free RANGEs of the current sink */
+    bool shared;     /* BL_STAGE_LOCAL was applied */
+    bool scored;     /* BL_STAGE_VALUES was applied: few moves may follow, besides those that unroll loops */
+    bool matrix;     /* BL_UNIT_MATRIX was applied: it has chosen lanes, shared reductions and panels */
     int npacked;
     bl_packed packed[BL_MAX_HELPERS];
     int nmoves;
@@ -92,14 +108,14 @@ typedef struct bl_tune {
 } bl_tune;
 
 /* The types of a move's arguments. */
-typedef enum bl_move_on { BL_MOVES_AXIS, BL_MOVES_OPERAND, BL_MOVES_STORE } bl_move_on;
-typedef enum bl_move_amount {
-    BL_AMOUNT_NONE,
-    BL_AMOUNT_SIZE,
-    BL_AMOUNT_OUTPUTS, /* a mask of output axes */
-    BL_AMOUNT_COPY,    /* bl_share_pack */
-    BL_AMOUNT_UNIT     /* bl_matrix_pack */
-} bl_move_amount;
+typedef enum bl_move_what { BL_WHAT_AXIS, BL_WHAT_OPERAND, BL_WHAT_STORE } bl_move_what;
+typedef enum bl_move_size {
+    BL_SIZE_NONE,
+    BL_SIZE_COUNT,
+    BL_SIZE_OUTPUTS, /* a mask of output axes */
+    BL_SIZE_COPY,    /* bl_share_pack */
+    BL_SIZE_SHAPE    /* bl_matrix_pack */
+} bl_move_size;
 
 /* What a search must know of a move. */
 enum {
@@ -109,12 +125,13 @@ enum {
     BL_MOVE_LAYS_OUT = 8    /* lays out panels or local memory by the loops as they are: splits must precede it */
 };
 
+/* A kind of a move (moves.def). */
 typedef struct bl_move_row {
-    const char *name;
-    bl_move_on on;
-    bl_move_amount amount;
+    const char *move, *kind;
+    bl_move_what what;
+    bl_move_size size;
     unsigned barred, traits;
-    bool (*apply)(bl_tune *tune, int at, int64_t amount); /* for bl_tune_apply alone */
+    bool (*apply)(bl_tune *tune, bl_move_kind kind, int at, int64_t size); /* for bl_tune_apply alone */
 } bl_move_row;
 extern const bl_move_row bl_move_rows[BL_MOVE_KINDS];
 
@@ -123,11 +140,13 @@ extern const bl_move_row bl_move_rows[BL_MOVE_KINDS];
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
 /* Apply a move. If it is not legal, returns false and changes nothing. */
 bool bl_tune_apply(bl_tune *tune, bl_move move);
+/* The same for the axis, operand or store at a position of the list (bl_tune_name), which later moves may change. */
+bool bl_tune_apply_at(bl_tune *tune, bl_move_kind kind, int at, int64_t size);
 /* Unroll loops until no work-item executes more than |most| iterations in all. False if that is not possible. */
 bool bl_tune_limit_turns(bl_tune *tune, int64_t most);
 /* Apply moves until no dimension of the grid has more than most[d] groups. False if that is not possible. */
 bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3]);
-/* Print the moves, for instance "vector 1 16, tile 0 6". */
+/* Print the moves, for instance "split(1, vector, 16), split(0, unroll, 6)". */
 void bl_tune_print(const bl_tune *tune, bl_text *out);
 void bl_moves_print(int n, const bl_move *moves, bl_text *out);
 /* Parse the printed form. False if it is malformed or has more than BL_MAX_MOVES moves. */
@@ -136,15 +155,13 @@ bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n);
 /* ---- facts that choices are made of */
 /* The stride of a LOAD or STORE along an axis, in elements. False if it is not constant (a gather, a division). */
 bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride);
-/* A name that moves on other axes, operands and stores do not change, for what a move names by a number: the origin is the axis
- * of the scheduler's nest that an axis is part of (bl_axis_origin), or the parameter that an operand or a store accesses; the
- * part is the number among those of one origin, outermost first. */
-typedef struct bl_name {
-    int origin, part;
-} bl_name;
-bl_name bl_tune_name(bl_tune *tune, bl_move_on on, int at);   /* origin -1: there is no such number */
-int bl_tune_find(bl_tune *tune, bl_move_on on, bl_name name); /* the number; -1: there is no such name */
-/* Is there an axis to which BL_MOVE_SEND applies? */
+/* The name of the axis, operand or store at a position of the list: axes in their order (bl_tune.axis), operands in that of
+ * bl_tune_operands, stores in that of the sink. */
+bl_name bl_tune_name(bl_tune *tune, bl_move_what what, int at);
+/* The position; -1: there is none of this name. If the axis is not split as the name says, the axis itself; if it is split
+ * further, its outermost part. A list of moves thus stays a list of moves when a split is added or removed. */
+int bl_tune_find(bl_tune *tune, bl_move_what what, bl_name name);
+/* Is there an axis to which BL_PARTIAL_SCATTER applies? */
 bool bl_tune_has_sent(bl_tune *tune);
 /* Does the value of |node| depend on the axis? */
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/affine.h"
-#include "engine/ir/matrix_unit.h"
 #include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
-
-#include <stdio.h>
-#include <string.h>
 
 int64_t bl_extent_of(const bl_node *range)
 {
@@ -15,6 +11,28 @@ int64_t bl_extent_of(const bl_node *range)
 bool bl_is_fixed(const bl_node *range)
 {
     return bl_is_const(range->src[0]);
+}
+
+enum { NAME_PATH_BITS = 32 };
+
+static bl_name axis_name(const bl_tune *tune, const bl_node *range)
+{
+    uint64_t named = bl_ptrmap_number(&tune->named, range);
+    if (named == 0)
+        return (bl_name){.origin = bl_axis_origin(range), .path = 1};
+    return (bl_name){.origin = (int)(named >> NAME_PATH_BITS), .path = (uint32_t)named};
+}
+
+void tune_name_axis(bl_tune *tune, const bl_node *range, bl_name name)
+{
+    bl_ptrmap_put_number(&tune->named, range, (uint64_t)name.origin << NAME_PATH_BITS | name.path);
+}
+
+void tune_name_part(bl_tune *tune, const bl_node *part, const bl_node *whole, int which)
+{
+    bl_name name = axis_name(tune, whole);
+    name.path = name.path << 2 | (uint32_t)which;
+    tune_name_axis(tune, part, name);
 }
 
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
@@ -111,11 +129,17 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
     tune->naxes = 0;
     for (int i = 0; i < tune->free.nranges && tune->naxes < BL_MAX_AXES; i++) {
         const bl_node *range = tune->free.range[i];
-        bl_axis axis = {.range = range, .output = bl_axis_is_output(range), .outer = (outer >> i & 1) != 0};
+        bl_axis axis = {
+            .range = range, .name = axis_name(tune, range), .output = bl_axis_is_output(range), .outer = (outer >> i & 1) != 0};
         int at = tune->naxes++;
         for (; at > 0 && bl_axis_precedes(range, tune->axis[at - 1].range); at--)
             tune->axis[at] = tune->axis[at - 1];
         tune->axis[at] = axis;
+    }
+    for (int i = 0; i < tune->naxes; i++) {
+        for (int k = 0; k < i; k++)
+            tune->axis[i].name.twin +=
+                tune->axis[k].name.origin == tune->axis[i].name.origin && tune->axis[k].name.path == tune->axis[i].name.path;
     }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
@@ -178,6 +202,7 @@ static bool moves_merge(bl_tune *tune, const bl_node *a, const bl_node *b)
     both = bl_range_like(ir, a, (bl_axis_kind)a->sub, bl_mul(ir, a->src[0], b->src[0]));
     if (both == a)
         return false;
+    tune_name_axis(tune, both, axis_name(tune, a));
     sink = tune_replace(ir, tune->sink, b, bl_mod(ir, both, b->src[0]), 0, NULL);
     sink = tune_replace(ir, sink, a, bl_idiv(ir, both, b->src[0]), 1, &both);
     if (bl_ir_status(ir, NULL) != BL_OK || count_divisions(ir, sink) > count_divisions(ir, tune->sink))
@@ -256,16 +281,17 @@ void tune_make_grid(bl_tune *tune)
         const bl_axis axis = tune->axis[i];
         bl_axis_kind kind = !axis.output && !axis.stage ? BL_AXIS_REDUCE : axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
         const bl_node *range = bl_range_like(tune->ir, axis.range, kind, axis.range->src[0]);
-        if (range != axis.range)
-            tune_survey(tune, tune_replace(tune->ir, tune->sink, axis.range, range, 1, &range));
+        if (range == axis.range)
+            continue;
+        tune_name_axis(tune, range, axis.name);
+        tune_survey(tune, tune_replace(tune->ir, tune->sink, axis.range, range, 1, &range));
     }
 }
 
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
 {
     *tune = (bl_tune){.ir = ir, .nparams = nparams, .local_bytes = INT64_MAX};
-    bl_free_init(&tune->free, ir);
-    tune->sink = sink;
+    bl_ptrmap_init(&tune->named, bl_ir_arena(ir));
     tune_survey(tune, sink);
     /* from the last axis, since renumbered ranges sort after the others */
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -311,12 +337,23 @@ void tune_undo(bl_tune *tune, const tune_mark *to)
 
 /* ---- moves */
 
-#define MOVE(id, name, on, amount, barred, traits)                                                                               \
-    [BL_MOVE_##id] = {#name, BL_MOVES_##on, BL_AMOUNT_##amount, barred, traits, move_##name},
+bool move_stage(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
+{
+    if (kind == BL_STAGE_HALO)
+        return stage_halo(tune, at, size);
+    if (kind == BL_STAGE_PANELS)
+        return tune_pack(tune, at, 0);
+    return kind == BL_STAGE_LOCAL ? stage_local(tune, at, size) : stage_values(tune, at, size);
+}
+
+#define MOVE(move)
+#define KIND(id, move, kind, what, size, barred, traits)                                                                         \
+    [BL_##id] = {#move, #kind, BL_WHAT_##what, BL_SIZE_##size, barred, traits, move_##move},
 const bl_move_row bl_move_rows[BL_MOVE_KINDS] = {
 #include "engine/opt/moves.def"
 };
 #undef MOVE
+#undef KIND
 
 /* Is the nest in one of these states? */
 static bool is_in_state(const bl_tune *tune, unsigned states)
@@ -331,17 +368,17 @@ static bool has_local_memory(const bl_tune *tune)
     return tune->shared || tune_has_stages(tune);
 }
 
-bool bl_tune_apply(bl_tune *tune, bl_move move)
+bool bl_tune_apply_at(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
 {
-    const bl_move_row *row = &bl_move_rows[move.kind < BL_MOVE_KINDS ? move.kind : 0];
+    const bl_move_row *row = &bl_move_rows[kind < BL_MOVE_KINDS ? kind : 0];
+    const bl_move move = {.kind = kind, .what = bl_tune_name(tune, row->what, at), .size = row->size == BL_SIZE_NONE ? 0 : size};
     const tune_mark before = tune_keep(tune);
     bool has_local = has_local_memory(tune);
 
-    if (move.kind >= BL_MOVE_KINDS || tune->nmoves == BL_MAX_MOVES || is_in_state(tune, row->barred) ||
-        (row->on == BL_MOVES_AXIS && (move.axis < 0 || move.axis >= tune->naxes)))
+    if (kind >= BL_MOVE_KINDS || tune->nmoves == BL_MAX_MOVES || move.what.origin < 0 || is_in_state(tune, row->barred))
         return false;
     /* a stage may need more memory than before, for more rows, or since it can no longer replace another stage */
-    if (!row->apply(tune, move.axis, move.amount) || bl_ir_status(tune->ir, NULL) != BL_OK ||
+    if (!row->apply(tune, kind, at, size) || bl_ir_status(tune->ir, NULL) != BL_OK ||
         ((has_local || has_local_memory(tune)) && !tune_has_room(tune))) {
         tune_undo(tune, &before);
         return false;
@@ -350,69 +387,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
-/* ---- the printed form */
-
-void bl_moves_print(int n, const bl_move *moves, bl_text *out)
+bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
-    for (int i = 0; i < n; i++) {
-        const bl_move_row *row = &bl_move_rows[moves[i].kind];
-        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", row->name, moves[i].axis);
-        if (row->amount == BL_AMOUNT_UNIT)
-            bl_matrix_print(bl_matrix_unpack(moves[i].amount), out);
-        else
-            bl_text_printf(out, "%lld", (long long)moves[i].amount);
-    }
-}
-
-void bl_tune_print(const bl_tune *tune, bl_text *out)
-{
-    bl_moves_print(tune->nmoves, tune->moves, out);
-}
-
-static bool parse_kind(const char *word, bl_move_kind *kind)
-{
-    for (int i = 0; i < BL_MOVE_KINDS; i++) {
-        if (strcmp(bl_move_rows[i].name, word) == 0) {
-            *kind = (bl_move_kind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The length of the text of |move|'s amount; 0 if the text is no amount. */
-static int parse_amount(const char *text, bl_move *move)
-{
-    long long amount = 0;
-    bl_matrix shape;
-    int used = 0;
-
-    if (bl_move_rows[move->kind].amount == BL_AMOUNT_UNIT) {
-        used = bl_matrix_parse(text, &shape);
-        move->amount = bl_matrix_pack(shape);
-        return used;
-    }
-    used = sscanf(text, "%lld%n", &amount, &used) == 1 ? used : 0;
-    move->amount = amount;
-    return used;
-}
-
-bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n)
-{
-    for (*n = 0; *text != '\0'; ++*n) {
-        char word[16];
-        int used = 0;
-        if (*n == BL_MAX_MOVES || sscanf(text, "%15[a-z] %d %n", word, &moves[*n].axis, &used) != 2 ||
-            !parse_kind(word, &moves[*n].kind))
-            return false;
-        text += used;
-        used = parse_amount(text, &moves[*n]);
-        if (used == 0)
-            return false;
-        text += used;
-        if (*text != '\0' && strncmp(text, ", ", 2) != 0)
-            return false;
-        text += *text == '\0' ? 0 : 2;
-    }
-    return true;
+    return move.kind < BL_MOVE_KINDS &&
+           bl_tune_apply_at(tune, move.kind, bl_tune_find(tune, bl_move_rows[move.kind].what, move.what), move.size);
 }

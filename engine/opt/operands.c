@@ -46,36 +46,66 @@ int tune_operand_number(bl_tune *tune, const bl_node *load)
     return -1;
 }
 
-/* The origins of all axes, operands or stores, in the order of their numbers. */
-static int list_origins(bl_tune *tune, bl_move_on on, int *origin)
+/* The parameters of all operands or stores, in their order. */
+static int list_parameters(bl_tune *tune, bl_move_what what, int *param)
 {
     const bl_node *load[MOST_OPERANDS];
-    int n = on == BL_MOVES_AXIS      ? tune->naxes
-            : on == BL_MOVES_OPERAND ? bl_tune_operands(tune, MOST_OPERANDS, load)
-                                     : (int)tune->sink->nsrc;
+    int n = what == BL_WHAT_OPERAND ? bl_tune_operands(tune, MOST_OPERANDS, load) : (int)tune->sink->nsrc;
 
-    for (int i = 0; i < n && i < MOST_OPERANDS; i++)
-        origin[i] = on == BL_MOVES_AXIS ? bl_axis_origin(tune->axis[i].range)
-                                        : (int)(on == BL_MOVES_OPERAND ? load[i] : tune->sink->src[i])->src[0]->arg;
-    return n < MOST_OPERANDS ? n : MOST_OPERANDS;
+    n = n < MOST_OPERANDS ? n : MOST_OPERANDS;
+    for (int i = 0; i < n; i++)
+        param[i] = (int)(what == BL_WHAT_OPERAND ? load[i] : tune->sink->src[i])->src[0]->arg;
+    return n;
 }
 
-bl_name bl_tune_name(bl_tune *tune, bl_move_on on, int at)
+bl_name bl_tune_name(bl_tune *tune, bl_move_what what, int at)
 {
-    int origin[MOST_OPERANDS], n = list_origins(tune, on, origin);
-    bl_name name = {.origin = at < 0 || at >= n ? -1 : origin[at]};
+    int param[MOST_OPERANDS] = {0}, n = what == BL_WHAT_AXIS ? tune->naxes : list_parameters(tune, what, param);
+    bl_name name = {.origin = -1, .path = 1};
 
-    for (int i = 0; i < at && i < n; i++)
-        name.part += origin[i] == name.origin;
+    if (at < 0 || at >= n)
+        return name;
+    if (what == BL_WHAT_AXIS)
+        return tune->axis[at].name;
+    name.origin = param[at];
+    for (int i = 0; i < at; i++)
+        name.twin += param[i] == param[at];
     return name;
 }
 
-int bl_tune_find(bl_tune *tune, bl_move_on on, bl_name name)
+/* Is an axis with one of these paths a part of the other axis? */
+static bool is_on_path(uint32_t a, uint32_t b)
 {
-    int origin[MOST_OPERANDS], n = list_origins(tune, on, origin);
+    while (a / 2 >= b) /* |a| has more splits */
+        a >>= 2;
+    while (b / 2 >= a)
+        b >>= 2;
+    return a == b;
+}
 
+static int find_axis(const bl_tune *tune, bl_name name)
+{
+    int near = -1;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_name *own = &tune->axis[i].name;
+        if (own->origin == name.origin && own->path == name.path && own->twin == name.twin)
+            return i;
+        if (near < 0 && own->origin == name.origin && is_on_path(own->path, name.path))
+            near = i;
+    }
+    return near;
+}
+
+int bl_tune_find(bl_tune *tune, bl_move_what what, bl_name name)
+{
+    int param[MOST_OPERANDS] = {0}, n = 0;
+
+    if (what == BL_WHAT_AXIS)
+        return find_axis(tune, name);
+    n = list_parameters(tune, what, param);
     for (int i = 0; i < n; i++) {
-        if (origin[i] == name.origin && name.part-- == 0)
+        if (param[i] == name.origin && name.twin-- == 0)
             return i;
     }
     return -1;

@@ -10,16 +10,18 @@ enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
 /* States of a nest, in which some moves are illegal (moves.def). */
 enum {
     IN_STAGED = 1,  /* each work-item fills stages by itself */
-    IN_SHARED = 2,  /* the work-items of a group fill local memory together: SHARE, SCORE */
-    IN_DEALT = 4,   /* loops over outputs are distributed over the work-items that share a reduction: LOCAL */
-    IN_UNIT = 8,    /* matrix units compute the product: MATRIX chose lanes, shared reductions and panels */
-    IN_RUNNING = 16 /* running reductions, or values of SCORE, which must stay as they are */
+    IN_SHARED = 2,  /* the work-items of a group fill local memory together: STAGE_LOCAL, STAGE_VALUES */
+    IN_DEALT = 4,   /* loops over outputs are distributed over the work-items that share a reduction: SPLIT_GROUP */
+    IN_UNIT = 8,    /* matrix units compute the product: UNIT_MATRIX chose lanes, shared reductions and panels */
+    IN_RUNNING = 16 /* running reductions, or values of STAGE_VALUES, which must stay as they are */
 };
 
 /* What each move does (moves.def). False: illegal; the nest may be changed then. */
-#define MOVE(id, name, on, amount, barred, traits) bool move_##name(bl_tune *tune, int at, int64_t amount);
+#define MOVE(move) bool move_##move(bl_tune *tune, bl_move_kind kind, int at, int64_t size);
+#define KIND(id, move, kind, what, size, barred, traits)
 #include "engine/opt/moves.def"
 #undef MOVE
+#undef KIND
 
 /* A nest before some moves, and the one way back. Nodes are immutable, so the sink is enough to have the nest again. */
 typedef struct tune_mark {
@@ -36,8 +38,14 @@ void tune_survey(bl_tune *tune, const bl_node *sink);
 /* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
 const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
                             const bl_node *const *parts);
+/* Name a RANGE that replaces an axis: the name of the axis, or of part |which| of |whole|: 0 the outer part, 1 the inner part, 2
+ * the rest of a reduction. */
+void tune_name_axis(bl_tune *tune, const bl_node *range, bl_name name);
+void tune_name_part(bl_tune *tune, const bl_node *part, const bl_node *whole, int which);
 /* Split axis |number|: an outer part takes its position, and an inner part of |kind| has |amount| iterations. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
+/* The same, if a move may split the axis. Returns the inner part; NULL: illegal. */
+const bl_node *tune_split_off(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
 /* Make outer output axes grid axes. */
 void tune_make_grid(bl_tune *tune);
 /* The number of the inner part of a split of |range|, whose outer part keeps the number of |range|. -1: there is no room. */
@@ -58,6 +66,10 @@ void tune_widen_stages(bl_tune *tune, const bl_node *range);
 /* Give reductions that are computed once per row of a staged nest RANGEs of their own, since the moves that suit them do not
  * suit the product at the end. The reductions become stages, so that all their readers find the values. */
 void tune_part_reductions(bl_tune *tune);
+/* The kinds of move_stage: edges.c, share.c, score.c. */
+bool stage_halo(bl_tune *tune, int operand, int64_t size);
+bool stage_local(bl_tune *tune, int operand, int64_t size);
+bool stage_values(bl_tune *tune, int axis, int64_t size);
 /* pack.c */
 /* |group| over 0: the last two axes of the panel have kind MATRIX, and |group| elements of the last one are contiguous. */
 bool tune_pack(bl_tune *tune, int operand, int64_t group);
@@ -79,14 +91,16 @@ bool tune_is_running(const bl_tune *tune, const bl_node *range);
 /* The loop of a reduction that contains costly inner reductions, and in *columns the outputs on which these do not depend, as a
  * set of tune->free. NULL if there is none. */
 const bl_node *tune_turns(bl_tune *tune, uint64_t *columns);
-/* kblock.c */
+/* partial.c */
 /* Does a stage fold over |range|, so that store positions need not differ along it? */
 bool tune_folds_over(bl_tune *tune, const bl_node *range);
+/* The index of the element |at| of |n| axes with the extents of |range|, in the array with number |array|. */
+const bl_node *tune_element_of(bl_ir *ir, const bl_node *array, int n, const bl_node *const *range, const bl_node *const *at);
 /* A new RANGE number after those of all axes, for loops that a move makes; |which| 0 is the outermost. */
 int tune_new_number(const bl_tune *tune, int which);
 /* scatter_invert.c: scatter into local memory; |place| is a loop over outputs inside the work-item. False if that is impossible.
  */
-bool tune_send(bl_tune *tune, const bl_node *place);
+bool tune_scatter(bl_tune *tune, const bl_node *place);
 /* The folds of values that are sent to positions along an axis. */
 typedef struct tune_sent {
     int64_t turns;    /* iterations of the longest fold */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* PACK: a helper nest writes an operand of a reduction into a buffer of its own, in the order in which the nest reads the operand
- * (packed panels: grid axes outermost, then the loops of the reduction, then tiles, then lanes).  An operand that bfloat16 matrix
- * units multiply in three products is written as its high and its low halves. */
+/* Packed panels (stage, panels): a helper nest writes an operand of a reduction into a buffer of its own, in the order in which
+ * the nest reads the operand (packed panels: grid axes outermost, then the loops of the reduction, then tiles, then lanes).  An
+ * operand that bfloat16 matrix units multiply in three products is written as its high and its low halves. */
 #include "engine/ir/matrix_unit.h"
 #include "engine/opt/staging.h"
 
@@ -124,12 +124,6 @@ bool tune_pack(bl_tune *tune, int operand, int64_t group)
         return false;
     tune_replace_load(tune, load, helper_read(&s, index));
     return true;
-}
-
-bool move_pack(bl_tune *tune, int operand, int64_t amount)
-{
-    (void)amount;
-    return tune_pack(tune, operand, 0);
 }
 
 /* ---- halves */

@@ -66,10 +66,10 @@ static bool turn_round(facts *f, const bl_target *target, const bl_node *place, 
     if (column != NULL)
         columns = column->sub == BL_AXIS_LOOP ? bl_extent_of(column) : count_columns(f, target, column, keyed);
     if (columns > 1 && column->sub == BL_AXIS_GLOBAL &&
-        !bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, facts_axis_of(tune, column), columns}))
+        !bl_tune_apply_at(tune, BL_SPLIT_LOOP, facts_axis_of(tune, column), columns))
         return false;
     places = count_places(f, target, place, sent->bytes, columns);
-    if (places < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SEND, facts_axis_of(tune, place), places}))
+    if (places < 2 || !bl_tune_apply_at(tune, BL_PARTIAL_SCATTER, facts_axis_of(tune, place), places))
         return false;
     stage_vectorise(tune, target);
     return target->max_turns == 0 || bl_tune_limit_turns(tune, target->max_turns);
@@ -95,7 +95,7 @@ static bool part_keys(bl_tune *tune, const bl_target *target, const bl_node *pla
     for (int i = 0; i < tune->naxes; i++) {
         const bl_parting how = {bl_extent_of(tune->axis[i].range), target->units, 2, .multiple = 0};
         if (!tune->axis[i].output && bl_parts_choose(&how) == target->units &&
-            bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, i, target->units}))
+            bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, i, target->units))
             return true;
     }
     return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SEND (scatter inversion): the sum of where(key(s) == position, value(s), 0) over s visits every source s for each output
- * position. The inverted form visits every source once and scatters its value to its position:
+/* Scatter inversion (the kind scatter of the move partial): the sum of where(key(s) == position, value(s), 0) over s visits every
+ * source s for each output position. The inverted form visits every source once and scatters its value to its position:
  *
  *   for all positions of a work-item: sum[position] = 0          a STAGE that folds
  *   for s
@@ -176,14 +176,6 @@ bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out)
 
 /* ---- the inverted form */
 
-/* The index of the sum of |place|, counted from the first position of the work-item, for the |columns|. */
-static const bl_node *scatter_invert_element_of(const turning *t, const bl_node *place, const bl_node *const *columns)
-{
-    for (int i = 0; i < t->ncolumns; i++)
-        place = bl_add(t->ir, bl_mul(t->ir, place, t->column[i]->src[0]), columns[i]);
-    return place;
-}
-
 /* Is the key of |s| a position of the work-item?  Compared in the type of the key, since a device may hold an INDEX in 32 bits.
  */
 static const bl_node *is_here(const turning *t, const sent *s)
@@ -232,9 +224,9 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     for (int i = 0; i < s->besides.count; i++)
         gate = bl_and(ir, gate, bl_substitute(ir, s->besides.at[i], &to));
     store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements),
-                     scatter_invert_element_of(t, at, own + nturns), bl_substitute(ir, s->value, &to), gate);
-    sum =
-        bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), scatter_invert_element_of(t, t->place, t->column), NULL);
+                     tune_element_of(ir, at, t->ncolumns, t->column, own + nturns), bl_substitute(ir, s->value, &to), gate);
+    sum = bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own),
+                  tune_element_of(ir, t->place, t->ncolumns, t->column, t->column), NULL);
     return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);
 }
 
@@ -260,7 +252,7 @@ static bool scatter_invert_find_columns(turning *t, int n, const sent *folds)
     return t->elements <= INT32_MAX;
 }
 
-bool tune_send(bl_tune *tune, const bl_node *place)
+bool tune_scatter(bl_tune *tune, const bl_node *place)
 {
     turning t = {.tune = tune, .ir = tune->ir, .place = place, .elements = place->hi + 1};
     sent folds[MOST_FOLDS];

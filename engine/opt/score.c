@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* SCORE (flash attention): the values that a sum needs in each iteration and that are the same for all columns of the result,
- * such as the scores of attention, are computed once, by the work-items that share the columns of a row, one block of iterations
- * (a score tile) at a time:
+/* Flash attention (stage, values): the values that a sum needs in each iteration and that are the same for all columns of the
+ * result, such as the scores of attention, are computed once, by the work-items that share the columns of a row, one block of
+ * iterations (a score tile) at a time:
  *
  *   loop                                    over blocks of |width| iterations of the sum
  *     scores of the block                   |amount| per row of a work-item, in registers
@@ -375,7 +375,7 @@ static bool binds_otherwise(const bl_node *node, const void *range)
     return bl_binds(node, range) && (node->op != BL_OP_REDUCE || node->arg != 1);
 }
 
-bool move_score(bl_tune *tune, int axis, int64_t amount)
+bool stage_values(bl_tune *tune, int axis, int64_t amount)
 {
     const bl_node *range = tune->axis[axis].range, *sink = NULL;
     scores c = {.tune = tune, .ir = tune->ir, .turn = range, .amount = amount};
@@ -394,6 +394,9 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
     blocks = (bl_extent_of(range) + c.width - 1) / c.width;
     c.block = blocks == 1 ? NULL : bl_range_like(tune->ir, range, BL_AXIS_REDUCE, score_number(&c, blocks));
     c.within = bl_range(tune->ir, within, BL_AXIS_REDUCE, score_number(&c, c.width));
+    tune_name_part(tune, c.within, range, 1);
+    if (c.block != NULL)
+        tune_name_part(tune, c.block, range, 0);
     sink = rewritten(&c);
     if (c.nstages == 0)
         return false;

@@ -69,7 +69,7 @@ void unroll_choices(facts *f)
     for (int i = 0; i < tune->naxes;) {
         const bl_axis *axis = &tune->axis[i++];
         int64_t more = axis->output && bl_is_fixed(axis->range) && axis->range->sub != BL_AXIS_TILE ? choices(f, axis->range) : 0;
-        if (more < 2 || copies * more > MOST_CHOICES || !bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i - 1, more}))
+        if (more < 2 || copies * more > MOST_CHOICES || !bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i - 1, more))
             continue;
         copies *= more;
         facts_init(f, tune);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SHARE (shared-memory tiling): the work-items of a group together copy the elements of an operand that they read in some
+/* Shared-memory tiling (stage, local): the work-items of a group together copy the elements of an operand that they read in some
  * iterations of the innermost loops of a reduction into local memory, and read the elements from there.
  *
  * The copy has an element for each iteration of the axes inside a group that the operand depends on (staging.h).  The
@@ -350,7 +350,7 @@ static bool suits_readers(copy *c)
            find_fragment(c);
 }
 
-bool move_share(bl_tune *tune, int operand, int64_t amount)
+bool stage_local(bl_tune *tune, int operand, int64_t amount)
 {
     const bl_node *stage = NULL, *made = NULL;
     copy c = {.load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1, .vector = -1};

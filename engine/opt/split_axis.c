@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Moves that split an axis into an outer and an inner part: TILE, VECTOR, CHUNK, BLOCK and LOCAL are one transformation with
- * inner parts of different kinds. FIRST reorders the grid. */
+/* The moves split and order. split: all kinds are one transformation with inner parts of different kinds, and each kind has its
+ * own conditions. order: the axes of the grid are in the order of their numbers. */
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/opt/opt_internal.h"
@@ -47,14 +47,16 @@ static const bl_node *peel_reduction(void *arg, const bl_node *node, const bl_no
 
 /* Each REDUCE over |range| becomes two: one over the whole parts, then one over the remainder.  A named extent may have no whole
  * parts, or no remainder. */
-static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t amount, const bl_node *const *parts,
+static const bl_node *peel(bl_tune *tune, const bl_node *range, int64_t amount, const bl_node *const *parts,
                            const bl_node *inside)
 {
+    bl_ir *ir = tune->ir;
     const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
     const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
     const bl_node *tail = bl_range(ir, bl_axis_rest(range), BL_AXIS_REDUCE, bl_mod(ir, extent, size));
 
-    return bl_rewrite(ir, sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
+    tune_name_part(tune, tail, range, 2);
+    return bl_rewrite(ir, tune->sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
 }
 
 /* May an axis of this named extent be shorter than |amount|? */
@@ -73,8 +75,8 @@ static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amoun
     return bl_alu2(ir, BL_OP_MIN, bl_mul(ir, outer, bl_index(ir, amount)), last);
 }
 
-/* |within|, which may be NULL, gets the inner part. */
-static bool split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
+/* Returns the inner part; NULL: the axis cannot be split. */
+static const bl_node *split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
 {
     bl_ir *ir = tune->ir;
     bl_axis axis = tune->axis[number];
@@ -84,10 +86,10 @@ static bool split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_
     bool output = axis.output || axis.stage, whole = false, one = false, shorter = output && may_be_less(extent, amount);
 
     if (amount < 2 || bl_extent_of(axis.range) < amount || inside < 0)
-        return false;
+        return NULL;
     whole = bl_is_int(bl_mod(ir, extent, size), 0);
     if ((axis.folds && !whole) || (axis.stage && shorter) || (shorter && kind == BL_AXIS_VECTOR))
-        return false;
+        return NULL;
     if (shorter && kind == BL_AXIS_LOOP)
         count = bl_alu2(ir, BL_OP_MIN, extent, size);
     inner = bl_range(ir, inside, kind, count);
@@ -100,33 +102,35 @@ static bool split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_
         at = bl_alu2(ir, BL_OP_MIN, at, bl_add(ir, extent, bl_index(ir, -1)));
     part[0] = inner;
     part[1] = outer;
+    tune_name_part(tune, inner, axis.range, 1);
+    tune_name_part(tune, outer, axis.range, 0);
     if (!output && !whole)
-        tune_survey(tune, peel(ir, tune->sink, axis.range, amount, part, at));
+        tune_survey(tune, peel(tune, axis.range, amount, part, at));
     else
         tune_survey(tune, tune_replace(ir, tune->sink, axis.range, at, one ? 1 : 2, part));
-    if (within != NULL)
-        *within = inner;
-    return true;
+    return inner;
 }
 
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
 {
-    return split_axis_split(tune, number, amount, kind, NULL);
+    return split_axis_split(tune, number, amount, kind) != NULL;
 }
 
 /* The fastest grid axis is the one with the largest number. */
-bool move_first(bl_tune *tune, int at, int64_t amount)
+bool move_order(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
 {
     const bl_node *range = tune->axis[at].range, *moved = NULL;
     const bl_axis_number number = {.slot = BL_AXIS_SLOTS - 1, .part = BL_AXIS_PARTS - 1 - bl_axis_origin(range)};
     bool faster = false;
 
-    (void)amount;
+    (void)kind;
+    (void)size;
     for (int i = 0; i < tune->naxes; i++)
         faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_axis_precedes(range, tune->axis[i].range));
     if (range->sub != BL_AXIS_GLOBAL || !faster)
         return false;
     moved = bl_range(tune->ir, bl_axis_pack(number), BL_AXIS_GLOBAL, range->src[0]);
+    tune_name_axis(tune, moved, tune->axis[at].name);
     tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));
     return true;
 }
@@ -271,80 +275,74 @@ static bool split_axis_may_split(bl_tune *tune, const bl_axis *axis, int64_t amo
     return !tune->matrix || tune_spares_matrix(tune, axis, amount);
 }
 
-static bool split_if_legal(bl_tune *tune, int at, int64_t amount, bl_axis_kind kind, const bl_node **within)
+const bl_node *tune_split_off(bl_tune *tune, int at, int64_t amount, bl_axis_kind kind)
 {
-    return split_axis_may_split(tune, &tune->axis[at], amount) && split_axis_split(tune, at, amount, kind, within);
+    return split_axis_may_split(tune, &tune->axis[at], amount) ? split_axis_split(tune, at, amount, kind) : NULL;
 }
 
-bool move_tile(bl_tune *tune, int at, int64_t amount)
+static bool split_may_unroll(bl_tune *tune, const bl_axis *axis)
 {
-    return !tune_holds_stage(tune, tune->axis[at].range) && split_if_legal(tune, at, amount, BL_AXIS_TILE, NULL);
+    return !tune_holds_stage(tune, axis->range);
 }
 
-bool move_vector(bl_tune *tune, int at, int64_t amount)
+static bool split_may_be_lanes(bl_tune *tune, const bl_axis *axis, int64_t lanes)
 {
-    const bl_node *range = tune->axis[at].range;
-
-    return amount <= BL_MAX_LANES && (amount & (amount - 1)) == 0 && !tune_holds_stage(tune, range) && !lanes_meet(tune, range) &&
-           !tune_folds_over(tune, range) && !is_done_by_one(tune, range) &&
-           split_if_legal(tune, at, amount, BL_AXIS_VECTOR, NULL);
+    return lanes <= BL_MAX_LANES && (lanes & (lanes - 1)) == 0 && !tune_holds_stage(tune, axis->range) &&
+           !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range) && !is_done_by_one(tune, axis->range);
 }
 
-bool move_chunk(bl_tune *tune, int at, int64_t amount)
+static bool split_may_loop(bl_tune *tune, const bl_axis *axis)
 {
-    const bl_axis *axis = &tune->axis[at];
-
     /* work-items fill local memory according to their numbers before the split */
-    if (axis->stage || (axis->range->sub == BL_AXIS_LOCAL && tune_holds_stage(tune, axis->range)))
-        return false;
-    return split_if_legal(tune, at, amount, axis->output ? BL_AXIS_LOOP : BL_AXIS_REDUCE, NULL);
+    return !axis->stage && (axis->range->sub != BL_AXIS_LOCAL || !tune_holds_stage(tune, axis->range));
 }
 
-bool move_block(bl_tune *tune, int at, int64_t amount)
+static bool split_may_block(bl_tune *tune, const bl_axis *axis)
 {
-    const bl_node *range = tune->axis[at].range, *within = NULL;
-
-    if (!bl_is_fixed(range) || range->sub != BL_AXIS_GLOBAL || !tune_holds_stage(tune, range) ||
-        !split_if_legal(tune, at, amount, BL_AXIS_LOOP, &within))
-        return false;
-    tune_widen_stages(tune, within);
-    return true;
+    return bl_is_fixed(axis->range) && axis->range->sub == BL_AXIS_GLOBAL && tune_holds_stage(tune, axis->range);
 }
 
-/* The work-items of a group share a reduction. */
-static bool split_axis_share_reduction(bl_tune *tune, int at, int64_t amount)
+/* May work-items of a group share the reduction? */
+static bool split_may_share(bl_tune *tune, const bl_axis *axis, int64_t items)
 {
-    const bl_node *range = tune->axis[at].range;
-
-    return !tune->matrix && !tune_deals_outputs(tune) && bl_is_fixed(range) && amount > 1 && bl_extent_of(range) % amount == 0 &&
-           tune_count_items(tune) < MOST_ITEM_AXES && !split_axis_is_shared(tune, range) &&
-           split_if_legal(tune, at, amount, BL_AXIS_GROUP, NULL);
+    return !tune->matrix && !tune_deals_outputs(tune) && bl_is_fixed(axis->range) && items > 1 &&
+           bl_extent_of(axis->range) % items == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
+           !split_axis_is_shared(tune, axis->range);
 }
 
-bool move_local(bl_tune *tune, int at, int64_t amount)
+/* May an output axis be distributed over work-items? |own|: each work-item computes outputs of its own. */
+static bool split_may_deal(bl_tune *tune, const bl_axis *axis, int64_t items, bool own)
+{
+    return (own ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, items)) &&
+           (!tune->matrix || !tune_deals_elements(axis->range)); /* it would precede the work-items of the unit's scope */
+}
+
+bool move_split(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
 {
     const bl_axis *axis = &tune->axis[at];
-    bool items = axis->outer || tune_is_running(tune, NULL);
-    const bl_node *within = NULL;
+    bool own = axis->output && (axis->outer || tune_is_running(tune, NULL)), legal = false;
+    bl_axis_kind part = BL_AXIS_LOOP;
+    const bl_node *inner = NULL;
 
-    if (!axis->output)
-        return split_axis_share_reduction(tune, at, amount);
-    if (!(items ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, amount)) ||
-        (tune->matrix && tune_deals_elements(axis->range)) || /* it would precede the work-items of the unit's scope */
-        !split_if_legal(tune, at, amount, items ? BL_AXIS_LOCAL : BL_AXIS_GROUP, &within))
-        return false;
-    if (items)
-        store_once(tune, within);
-    return true;
-}
-
-/* SEND: a work-item keeps the sums of one part of the positions at a time. */
-bool move_send(bl_tune *tune, int at, int64_t amount)
-{
-    const bl_axis *axis = &tune->axis[at];
-    bool whole = bl_is_fixed(axis->range) && amount == bl_extent_of(axis->range);
-    const bl_node *within = NULL;
-
-    return axis->output && (axis->range->sub == BL_AXIS_GLOBAL || whole) &&
-           split_if_legal(tune, at, amount, BL_AXIS_LOOP, &within) && tune_send(tune, within);
+    if (kind == BL_SPLIT_UNROLL) {
+        part = BL_AXIS_TILE;
+        legal = split_may_unroll(tune, axis);
+    } else if (kind == BL_SPLIT_VECTOR) {
+        part = BL_AXIS_VECTOR;
+        legal = split_may_be_lanes(tune, axis, size);
+    } else if (kind == BL_SPLIT_LOOP) {
+        part = axis->output ? BL_AXIS_LOOP : BL_AXIS_REDUCE;
+        legal = split_may_loop(tune, axis);
+    } else if (kind == BL_SPLIT_BLOCK) {
+        legal = split_may_block(tune, axis);
+    } else {
+        part = own ? BL_AXIS_LOCAL : BL_AXIS_GROUP;
+        legal = axis->output ? split_may_deal(tune, axis, size, own) : split_may_share(tune, axis, size);
+    }
+    inner = legal ? tune_split_off(tune, at, size, part) : NULL;
+    if (inner != NULL && kind == BL_SPLIT_BLOCK)
+        tune_widen_stages(tune, inner);
+    if (inner != NULL && part == BL_AXIS_LOCAL)
+        store_once(tune, inner);
+    return inner != NULL;
 }

@@ -119,7 +119,7 @@ void stage_vectorise(bl_tune *tune, const bl_target *target)
         facts_init(&f, tune);
         lanes = tile_lanes(&f, target, range);
         if (lanes > 1 && facts_all_contiguous(&f, range))
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, i, lanes});
+            (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, i, lanes);
     }
 }
 
@@ -143,7 +143,7 @@ bool stage_nest(facts *f, const bl_target *target)
         folds = folds || tune->axis[i].folds;
     axis = folds ? -1 : block_axis(f); /* a K-blocked sum has its rows already */
     if (axis >= 0 && block_rows(f, target, axis) > 1)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_BLOCK, axis, block_rows(f, target, axis)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_BLOCK, axis, block_rows(f, target, axis));
     facts_init(f, tune);
     n = list_products(f, focus);
     for (int i = 0; i < n; i++) {

@@ -13,15 +13,15 @@ static bool stream_stores_reads(const bl_nodes *below, const bl_node *buffer)
     return false;
 }
 
-bool move_stream(bl_tune *tune, int number, int64_t amount)
+bool move_hint(bl_tune *tune, bl_move_kind kind, int number, int64_t size)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     const bl_node *sink = tune->sink, **stores = bl_arena_array(bl_ir_arena(tune->ir), sink->nsrc, sizeof *stores);
     bl_node streaming;
 
-    (void)amount;
-    if (stores == NULL || number < 0 || (uint32_t)number >= sink->nsrc || sink->src[number]->arg == BL_STORE_STREAMS ||
-        stream_stores_reads(&below, sink->src[number]->src[0]))
+    (void)kind;
+    (void)size;
+    if (stores == NULL || sink->src[number]->arg == BL_STORE_STREAMS || stream_stores_reads(&below, sink->src[number]->src[0]))
         return false;
     for (uint32_t i = 0; i < sink->nsrc; i++)
         stores[i] = sink->src[i];
@@ -65,6 +65,6 @@ void stream_results(bl_tune *tune, const bl_target *target)
         bool large = elements / (int64_t)target->last_cache_bytes >= 1 ||
                      elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes;
         if (large && !stream_stores_is_named(tune, ranges) && !stream_stores_is_scattered(tune, store))
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_STREAM, (int)i, 0});
+            (void)bl_tune_apply_at(tune, BL_HINT_STREAM, (int)i, 0);
     }
 }

@@ -77,7 +77,7 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
     const bl_node *range = tune->axis[axis].range;
     bool output = tune->axis[axis].output;
 
-    if (lanes < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
+    if (lanes < 2 || !bl_tune_apply_at(tune, BL_SPLIT_VECTOR, axis, lanes))
         return false;
     if (!output && bl_is_fixed(range) && bl_extent_of(range) % lanes > 1) {
         int rest = rest_to_fold(tune, range);
@@ -418,7 +418,7 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
                 continue;
             if (gathered ||
                 (large && !tune_is_packed(tune, a->node) && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
-                again = facts_apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
+                again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);
         }
     }
 }
@@ -437,9 +437,9 @@ static void tile_unroll(const facts *before, const bl_node *crowded)
             (f.focus != NULL && !bl_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
-            (void)facts_apply(tune, BL_MOVE_TILE, i, extent);
+            (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, extent);
         else if (extent % UNROLL == 0)
-            (void)facts_apply(tune, BL_MOVE_TILE, i, UNROLL);
+            (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, UNROLL);
         return;
     }
 }
@@ -482,11 +482,11 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     if (t->row_axis != NULL) {
         weigh_operands(f, target, t, columns);
         tile_choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t->row_axis), t->rows);
     } else if (!target->groups) {
         t->lanes = lanes_of_codes(f, target, t);
     }
-    (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
+    (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
         return false;
     pack_operands(f, target, false);
@@ -652,9 +652,9 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     if (f->focus != NULL || target->groups || t->lanes < 2 || f->main->nsrc != f->main->arg + 1 || !bl_is_fixed(range) ||
         panel <= (int64_t)target->cache_bytes / 2 || block_depth(depth) == 0 || !choose_block(f, target, t, &rows, &columns))
         return false;
-    if (facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->row_axis), rows) &&
-        facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->lanes_axis), columns) &&
-        facts_apply(tune, BL_MOVE_KBLOCK, facts_axis_of(tune, range), block_depth(depth))) {
+    if (bl_tune_apply_at(tune, BL_SPLIT_LOOP, facts_axis_of(tune, t->row_axis), rows) &&
+        bl_tune_apply_at(tune, BL_SPLIT_LOOP, facts_axis_of(tune, t->lanes_axis), columns) &&
+        bl_tune_apply_at(tune, BL_PARTIAL_LOCAL, facts_axis_of(tune, range), depth / block_depth(depth))) {
         facts_init(f, tune);
         return stage_nest(f, target);
     }
@@ -692,7 +692,7 @@ static const bl_node *part_sums(facts *f, const bl_target *target, const tiling 
     while (!bl_binds(f->main, tune->axis[axis].range))
         axis++;
     parts = fitting_parts(f, target, t, axis);
-    if (parts == 1 || !facts_apply(tune, BL_MOVE_SPLIT, axis, parts))
+    if (parts == 1 || !bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, axis, parts))
         return NULL;
     facts_init(f, tune);
     for (int i = 0; i < tune->naxes; i++) {
@@ -708,7 +708,7 @@ static void make_last(bl_tune *tune, const bl_node *part)
     for (int i = 0; part != NULL && i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
         if (range != part && range->sub == BL_AXIS_GLOBAL && bl_axis_precedes(range, part) &&
-            facts_apply(tune, BL_MOVE_FIRST, i, 0))
+            bl_tune_apply_at(tune, BL_ORDER_FASTEST, i, 0))
             i = -1; /* the order of the axes has changed */
     }
 }
@@ -726,7 +726,7 @@ static void tile_between(facts *f, const tiling *t)
         for (int i = 0; i < f->tune->naxes; i++) {
             const bl_node *range = f->tune->axis[i].range;
             if (facts_may_tile(f, &f->tune->axis[i]) && range->sub == BL_AXIS_GLOBAL && bl_extent_of(range) == apart &&
-                facts_contiguity(f, store, range) == 1 && facts_apply(f->tune, BL_MOVE_TILE, i, apart))
+                facts_contiguity(f, store, range) == 1 && bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, i, apart))
                 return;
         }
     }
@@ -766,19 +766,19 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.window != NULL)
         tile_between(f, &t);
     if (t.lanes > 1)
-        (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && facts_outer_part(tune, t.lanes_axis) >= 0) {
         int64_t rest = bl_extent_of(tune->axis[facts_outer_part(tune, t.lanes_axis)].range);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.lanes_axis), at_most(rest, form->local));
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_outer_part(tune, t.lanes_axis), at_most(rest, form->local));
     }
-    (void)facts_apply(tune, BL_MOVE_TILE, facts_outer_part(tune, t.lanes_axis), t.columns);
+    (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_outer_part(tune, t.lanes_axis), t.columns);
     if (t.row_axis != NULL) {
         int64_t rest = ceil_div(bl_extent_of(t.row_axis), t.rows);
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
-        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_outer_part(tune, t.row_axis), at_most(rest, form->row_local));
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.row_axis), t.rows);
+        (void)bl_tune_apply_at(tune, BL_SPLIT_GROUP, facts_outer_part(tune, t.row_axis), at_most(rest, form->row_local));
     }
     if (t.window != NULL)
-        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     pack_operands(&before, target, true);
     tile_unroll(&before, crowded);
     make_last(tune, part);

@@ -68,16 +68,17 @@ static bool beam_is_new(search *s, uint64_t hash)
     return true;
 }
 
-static bool is_same_step(const step *a, const step *b)
+static bool is_same_move(const bl_move *a, const bl_move *b)
 {
-    return a->kind == b->kind && a->name.origin == b->name.origin && a->name.part == b->name.part && a->amount == b->amount;
+    return a->kind == b->kind && a->what.origin == b->what.origin && a->what.path == b->what.path &&
+           a->what.twin == b->what.twin && a->size == b->size;
 }
 
 /* The kind of change from |a| to |b|: neighbours of one kind tend to be good or bad together. */
 static int family_of(const steps *a, const steps *b)
 {
     int at = 0;
-    while (at < a->n && at < b->n && is_same_step(&a->at[at], &b->at[at]))
+    while (at < a->n && at < b->n && is_same_move(&a->at[at], &b->at[at]))
         at++;
     return (at * BL_MOVE_KINDS + (at < b->n ? (int)b->at[at].kind : 0)) * 3 + (a->n < b->n ? 1 : a->n > b->n ? 2 : 0);
 }

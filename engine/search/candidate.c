@@ -92,35 +92,14 @@ static bool candidate_is_loop(const bl_node *range)
 bool steps_apply(bl_tune *tune, const steps *what)
 {
     for (int i = 0; i < what->n; i++) {
-        const step *s = &what->at[i];
-        bl_move_on on = bl_move_rows[s->kind].on;
-        int at = bl_tune_find(tune, on, s->name);
-        if (at < 0 || (on == BL_MOVES_AXIS && !candidate_is_loop(tune->axis[at].range)) ||
-            !bl_tune_apply(tune, (bl_move){s->kind, at, s->amount}))
+        const bl_move *s = &what->at[i];
+        bl_move_what kind = bl_move_rows[s->kind].what;
+        int at = bl_tune_find(tune, kind, s->what);
+        if (at < 0 || (kind == BL_WHAT_AXIS && !candidate_is_loop(tune->axis[at].range)) ||
+            !bl_tune_apply_at(tune, s->kind, at, s->size))
             return false;
     }
     return true;
-}
-
-step step_of(bl_tune *tune, bl_move move)
-{
-    return (step){.kind = move.kind, .name = bl_tune_name(tune, bl_move_rows[move.kind].on, move.axis), .amount = move.amount};
-}
-
-/* Convert a list of moves into steps. */
-static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
-{
-    bl_ir *ir = bl_ir_create(MOST_CANDIDATE_BYTES);
-    bl_tune tune;
-    bool good = ir != NULL && subject_tune(s, ir, &tune);
-
-    out->n = 0;
-    for (int i = 0; good && i < n; i++) {
-        out->at[out->n++] = step_of(&tune, moves[i]);
-        good = bl_tune_apply(&tune, moves[i]);
-    }
-    bl_ir_destroy(ir);
-    return good;
 }
 
 /* ---- kernels */
@@ -235,11 +214,12 @@ candidate *candidate_make(const subject *s, const steps *what, const bl_target *
     }
     if (what == NULL) {
         bl_heuristic(&tune, target);
-        good = steps_of(s, tune.nmoves, tune.moves, &c->steps);
+        good = true;
     } else {
-        c->steps = *what;
         good = steps_apply(&tune, what);
     }
+    c->steps.n = tune.nmoves;
+    memcpy(c->steps.at, tune.moves, sizeof c->steps.at);
     good = good && bl_search_fit(&tune, &s->nest->dev->info) && candidate_render(c, s, &tune, err);
     c->nmoves = tune.nmoves;
     memcpy(c->moves, tune.moves, sizeof c->moves);

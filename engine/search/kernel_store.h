@@ -25,7 +25,7 @@ typedef struct bl_kernel_row {
     const char *device, *driver;
     const char *name;  /* name of the kernel, for instance "r_64_10_1600" */
     const char *nest;  /* the nest as text, before its moves */
-    const char *moves; /* for instance "vector 1 16, tile 0 6" */
+    const char *moves; /* for instance "split(1, vector, 16), split(0, unroll, 6)" */
     int64_t version;   /* BL_MOVES_VERSION of |moves| */
     int64_t width, tried;
     int64_t heuristic_ns, best_ns;

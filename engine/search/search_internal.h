@@ -10,7 +10,7 @@ enum {
     BATCH = 16,
     MOST_VARS = 96,
     MOST_LOADS = 128,
-    MOST_AMOUNTS = 40,
+    MOST_MOVE_SIZES = 40,
     MOST_VARIANTS = 512 /* most variants of one candidate */
 };
 
@@ -23,17 +23,11 @@ typedef struct subject {
     int spec;
 } subject;
 
-/* A move that names its axis, operand or store independently of other moves. If a move of a list is dropped or changed, the
- * later moves keep their meaning. */
-typedef struct step {
-    bl_move_kind kind;
-    bl_name name;
-    int64_t amount;
-} step;
-
+/* A list of moves. If a move of the list is dropped or changed, the later moves keep their meaning, since the names of axes,
+ * operands and stores do not depend on other moves. */
 typedef struct steps {
     int n;
-    step at[BL_MAX_MOVES];
+    bl_move at[BL_MAX_MOVES];
 } steps;
 
 /* The static cost of a candidate, counted without a driver. */
@@ -68,7 +62,6 @@ typedef struct candidate {
 bool subject_init(subject *s, const bl_search_nest *nest, int spec);
 /* Make the nest, without moves, in the new |ir|. False without memory. */
 bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
-step step_of(bl_tune *tune, bl_move move);
 /* Apply all steps. False if a step is not legal. */
 bool steps_apply(bl_tune *tune, const steps *what);
 /* Apply |what| and render the kernels. |what| NULL: apply the heuristic's choice for |target|. NULL if a move is not legal or

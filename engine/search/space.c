@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* The search space: the moves to try from a given list of moves. engine/opt decides whether a move is legal. This file lists
- * the amounts worth trying, in one function per kind of move: <name>_amounts for each row of moves.def. */
+ * the sizes worth trying, in one function per kind of move: <move>_<kind>_sizes for each row of moves.def. */
 #include "engine/search/search_internal.h"
 
 #include <string.h>
 
 enum {
-    MOST_TILE = 16,     /* most copies that one move makes */
-    EVERY_TILE = 8,     /* every tile size up to this size is tried; above it divisors and powers of two */
-    NAMED_TILE = 4,     /* largest tile of a named dimension: in other runs the dimension is shorter than in the timed run */
-    NAMED_LOCAL = 64,   /* most work-items along a named dimension */
-    FEWEST_SHARERS = 4, /* fewest work-items that share a reduction */
-    REUSE_TO_PACK = 4,  /* least number of reads per element for which packing may pay */
-    SCALAR_LANES = 4,   /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
-    MOST_TURNS = 32,    /* most iterations of a reduction whose operands a group copies at once */
-    PAD = 4,            /* padding in elements after each row of a copy: a vector */
-    MOST_PARTS = 64,    /* most parts of a reduction that several groups share (split-K) */
+    MOST_TILE = 16,      /* most copies that one move makes */
+    EVERY_TILE = 8,      /* every tile size up to this size is tried; above it divisors and powers of two */
+    NAMED_TILE = 4,      /* largest tile of a named dimension: in other runs the dimension is shorter than in the timed run */
+    NAMED_LOCAL = 64,    /* most work-items along a named dimension */
+    FEWEST_SHARERS = 4,  /* fewest work-items that share a reduction */
+    REUSE_TO_PACK = 4,   /* least number of reads per element for which packing may pay */
+    SCALAR_LANES = 4,    /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
+    MOST_TURNS = 32,     /* most iterations of a reduction whose operands a group copies at once */
+    PAD = 4,             /* padding in elements after each row of a copy: a vector */
+    MOST_PARTS = 64,     /* most parts of a reduction that several groups share (split-K) */
+    SHORTEST_BLOCK = 64, /* iterations of a K block */
+    LONGEST_BLOCK = 2048,
     SHORTEST_PART = 16, /* fewest elements of a part of a split reduction */
     FEWEST_PLACES = 16, /* fewest output positions whose sums a work-item keeps in local memory */
     /* number of results that occupies one multiprocessor: a tile of 128 x 128, or a few sums per work-item */
     FULL_UNIT = 1 << 14,
     UNIT_PAD = 8,         /* padding in elements for a matrix unit: rows start at multiples of 16 bytes */
-    COARSE = 3,           /* number of amounts to try of a new move; if one of them was good, the search tries its neighbours */
+    COARSE = 3,           /* number of sizes to try of a new move; if one of them was good, the search tries its neighbours */
     SPACE_BYTES = 1 << 27 /* limit of host memory for the inspection of one list of moves */
 };
 
-typedef struct amounts {
+typedef struct size_list {
     int n;
-    int64_t at[MOST_AMOUNTS];
-} amounts;
+    int64_t at[MOST_MOVE_SIZES];
+} size_list;
 
 /* A place of a nest where a move might be tried: an axis, an operand (a LOAD) or a STORE. */
 typedef struct place {
@@ -38,10 +40,10 @@ typedef struct place {
     const bl_node *node; /* set for moves on operands and stores */
 } place;
 
-static void space_add(amounts *a, int64_t amount)
+static void space_add(size_list *a, int64_t size)
 {
-    if (a->n < MOST_AMOUNTS && (a->n == 0 || a->at[a->n - 1] < amount))
-        a->at[a->n++] = amount;
+    if (a->n < MOST_MOVE_SIZES && (a->n == 0 || a->at[a->n - 1] < size))
+        a->at[a->n++] = size;
 }
 
 static bool is_power(int64_t n)
@@ -49,9 +51,9 @@ static bool is_power(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* ---- amounts of moves on axes, smallest first; no amounts where the move is useless */
+/* ---- sizes of moves on axes, smallest first; no sizes where the move is useless */
 
-static void tile_amounts(const place *p, amounts *out)
+static void split_unroll_sizes(const place *p, size_list *out)
 {
     int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? MOST_TILE : EVERY_TILE;
     if (!bl_is_fixed(p->axis->range))
@@ -64,7 +66,7 @@ static void tile_amounts(const place *p, amounts *out)
     }
 }
 
-static void vector_amounts(const place *p, amounts *out)
+static void split_vector_sizes(const place *p, size_list *out)
 {
     int64_t most = p->target->vector_bits > 0 ? p->target->vector_bits / 32 * 2 : SCALAR_LANES;
     most = p->target->max_lanes > 0 && most > p->target->max_lanes ? p->target->max_lanes : most;
@@ -80,21 +82,21 @@ static bool space_shares(const bl_target *target)
 
 /* Chunk sizes: powers of two, or the nearest larger divisors. For a reduction: the number of iterations whose operands a
  * group copies at once. */
-static void chunk_amounts(const place *p, amounts *out)
+static void split_loop_sizes(const place *p, size_list *out)
 {
     int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? INT32_MAX - 1 : MOST_TURNS;
     if (!p->axis->output && !space_shares(p->target))
         return;
     for (int64_t power = 2; power <= extent && power <= most; power *= 2) {
-        int64_t amount = power;
-        while (amount < 2 * power && amount < extent && extent % amount != 0)
-            amount++;
-        space_add(out, amount <= extent && extent % amount == 0 ? amount : power);
+        int64_t size = power;
+        while (size < 2 * power && size < extent && extent % size != 0)
+            size++;
+        space_add(out, size <= extent && extent % size == 0 ? size : power);
     }
 }
 
 /* Numbers of rows for which stages are computed at once: multiples of common tile heights. */
-static void block_amounts(const place *p, amounts *out)
+static void split_block_sizes(const place *p, size_list *out)
 {
     static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
     for (size_t i = 0; p->axis->range->sub == BL_AXIS_GLOBAL && i < sizeof rows / sizeof rows[0]; i++) {
@@ -103,22 +105,22 @@ static void block_amounts(const place *p, amounts *out)
     }
 }
 
-/* Lengths of K blocks: divisors near powers of two. */
-static void kblock_amounts(const place *p, amounts *out)
+/* Numbers of K blocks: the lengths of blocks are divisors near powers of two. */
+static void partial_local_sizes(const place *p, size_list *out)
 {
     int64_t extent = bl_extent_of(p->axis->range);
-    for (int64_t power = 64; power < extent && power <= 2048 && !p->axis->output && !p->axis->stage; power *= 2) {
-        int64_t amount = power;
-        while (amount < 2 * power && extent % amount != 0)
-            amount++;
-        if (amount < 2 * power && amount < extent)
-            space_add(out, amount);
+    for (int64_t power = LONGEST_BLOCK; power >= SHORTEST_BLOCK && !p->axis->output && !p->axis->stage; power /= 2) {
+        int64_t length = power;
+        while (length < 2 * power && extent % length != 0)
+            length++;
+        if (length < 2 * power && length < extent)
+            space_add(out, extent / length);
     }
 }
 
 /* Numbers of work-items along an axis: powers of two. The number of work-items that share a reduction must divide the
  * reduction. */
-static void local_amounts(const place *p, amounts *out)
+static void split_group_sizes(const place *p, size_list *out)
 {
     bool fixed = bl_is_fixed(p->axis->range);
     int64_t extent = bl_extent_of(p->axis->range), most = fixed ? extent : NAMED_LOCAL;
@@ -133,14 +135,14 @@ static void local_amounts(const place *p, amounts *out)
 }
 
 /* Numbers of iterations whose scores a work-item computes at once (flash attention). */
-static void score_amounts(const place *p, amounts *out)
+static void stage_values_sizes(const place *p, size_list *out)
 {
     for (int64_t a = 1; p->target->groups && !p->axis->output && a <= EVERY_TILE; a *= 2)
         space_add(out, a);
 }
 
 /* Numbers of output positions whose sums a work-item keeps (scatter inversion). */
-static void send_amounts(const place *p, amounts *out)
+static void partial_scatter_sizes(const place *p, size_list *out)
 {
     int64_t extent = bl_extent_of(p->axis->range);
     if (!p->axis->output || !bl_tune_has_sent(p->tune))
@@ -150,14 +152,14 @@ static void send_amounts(const place *p, amounts *out)
     space_add(out, extent);
 }
 
-static void first_amounts(const place *p, amounts *out)
+static void order_fastest_sizes(const place *p, size_list *out)
 {
     if (p->axis->range->sub == BL_AXIS_GLOBAL)
         space_add(out, 0);
 }
 
 /* The shapes of the device's matrix units, in the order of their numbers. */
-static void matrix_amounts(const place *p, amounts *out)
+static void unit_matrix_sizes(const place *p, size_list *out)
 {
     int64_t last = 0;
     for (int i = 0; i < p->target->nmatrix && p->axis->output && p->axis->outer && p->target->use != BL_MATRIX_NEVER; i++) {
@@ -182,31 +184,31 @@ static bool has_few_results(const bl_target *target, const bl_tune *tune)
 }
 
 /* Numbers of parts of a reduction: divisors near powers of two with parts that are long enough. */
-static void split_amounts(const place *p, amounts *out)
+static void partial_global_sizes(const place *p, size_list *out)
 {
     int64_t extent = bl_extent_of(p->axis->range);
 
     if (p->axis->output || p->axis->stage || !has_few_results(p->target, p->tune))
         return;
     for (int64_t power = 2; power <= MOST_PARTS && power * SHORTEST_PART <= extent; power *= 2) {
-        int64_t amount = power;
-        while (amount < 2 * power && extent % amount != 0)
-            amount++;
-        if (amount < 2 * power && amount * SHORTEST_PART <= extent)
-            space_add(out, amount);
+        int64_t size = power;
+        while (size < 2 * power && extent % size != 0)
+            size++;
+        if (size < 2 * power && size * SHORTEST_PART <= extent)
+            space_add(out, size);
     }
 }
 
-/* ---- amounts of moves on operands and stores */
+/* ---- sizes of moves on operands and stores */
 
-static void edges_amounts(const place *p, amounts *out)
+static void stage_halo_sizes(const place *p, size_list *out)
 {
     if (p->node->nsrc > 2) /* the operand is read under a gate */
         space_add(out, 0);
 }
 
 /* Packing pays only if loops that the load does not depend on read each element several times. */
-static void pack_amounts(const place *p, amounts *out)
+static void stage_panels_sizes(const place *p, size_list *out)
 {
     bl_tune *tune = p->tune;
     uint64_t all = bl_free_get(&tune->free, tune->sink), own = bl_free_get(&tune->free, p->node);
@@ -232,7 +234,7 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
 
 /* Ways to stage an operand in local memory: each number of loops inside that the operand depends on, each remedy against
  * bank conflicts, and for 16-bit floats with and without conversion. */
-static void share_amounts(const place *p, amounts *out)
+static void stage_local_sizes(const place *p, size_list *out)
 {
     bl_tune *tune = p->tune;
     bool is_half = p->node->dtype == BL_F16 || p->node->dtype == BL_BF16;
@@ -254,17 +256,19 @@ static void share_amounts(const place *p, amounts *out)
     }
 }
 
-static void stream_amounts(const place *p, amounts *out)
+static void hint_stream_sizes(const place *p, size_list *out)
 {
     if (p->target->last_cache_bytes > 0 && p->node->arg != BL_STORE_STREAMS)
         space_add(out, 0);
 }
 
-#define MOVE(id, name, on, amount, barred, traits) [BL_MOVE_##id] = name##_amounts,
-static void (*const amounts_of[BL_MOVE_KINDS])(const place *p, amounts *out) = {
+#define MOVE(move)
+#define KIND(id, move, kind, what, size, barred, traits) [BL_##id] = move##_##kind##_sizes,
+static void (*const sizes_of[BL_MOVE_KINDS])(const place *p, size_list *out) = {
 #include "engine/opt/moves.def"
 };
 #undef MOVE
+#undef KIND
 
 /* ---- variants of a list of moves */
 
@@ -276,7 +280,7 @@ typedef struct variants {
 } variants;
 
 /* Add |from| with |drop| steps at |at| replaced by |put|, or removed. */
-static void vary(variants *v, int at, int drop, const step *put)
+static void vary(variants *v, int at, int drop, const bl_move *put)
 {
     int added = put != NULL, behind = v->from->n - at - drop;
     steps *to = &v->out[v->n];
@@ -307,30 +311,36 @@ static int space_position_of(const steps *from, const bl_move_row *row)
 
     if ((row->traits & BL_MOVE_BEGINS) != 0)
         return 0;
-    if (row->on != BL_MOVES_AXIS)
+    if (row->what != BL_WHAT_AXIS)
         return from->n;
     while (at < from->n && (bl_move_rows[from->at[at].kind].traits & BL_MOVE_LAYS_OUT) == 0)
         at++;
     return at;
 }
 
-/* Find object number |at| among the objects that moves of class |on| name; false if there is no such object. */
-static bool place_at(place *p, bl_move_on on, int at)
+/* Find object number |at| among those that a move on |what| may name; false if there is no such object. */
+static bool place_at(place *p, bl_move_what what, int at)
 {
     const bl_node *load[MOST_LOADS];
 
-    switch (on) {
-    case BL_MOVES_AXIS:
+    switch (what) {
+    case BL_WHAT_AXIS:
         p->axis = at < p->tune->naxes ? &p->tune->axis[at] : NULL;
         return p->axis != NULL;
-    case BL_MOVES_OPERAND:
+    case BL_WHAT_OPERAND:
         p->node = at < bl_tune_operands(p->tune, MOST_LOADS, load) ? load[at] : NULL;
         return p->node != NULL;
-    case BL_MOVES_STORE:
+    case BL_WHAT_STORE:
         p->node = (uint32_t)at < p->tune->sink->nsrc ? p->tune->sink->src[at] : NULL;
         return p->node != NULL;
     }
     return false;
+}
+
+/* Is an axis the outermost part of all splits of its loop? */
+static bool is_outermost(bl_name axis)
+{
+    return (axis.path & (axis.path - 1)) == 0 && axis.twin == 0;
 }
 
 /* Add one move. |tune| is the nest with all moves of |from| applied. */
@@ -338,47 +348,51 @@ static void add_moves(variants *v, bl_tune *tune)
 {
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
         const bl_move_row *row = &bl_move_rows[kind];
-        /* ordered amounts: try few, since the search tries the neighbours of a good amount */
-        bool coarse = row->on == BL_MOVES_AXIS && row->amount != BL_AMOUNT_UNIT;
+        /* ordered sizes: try few, since the search tries the neighbours of a good size */
+        bool coarse = row->what == BL_WHAT_AXIS && row->size != BL_SIZE_SHAPE;
         place p = {.target = v->s->nest->target, .tune = tune};
-        for (int i = 0; place_at(&p, row->on, i); i++) {
-            step s = {.kind = (bl_move_kind)kind, .name = bl_tune_name(tune, row->on, i)};
-            amounts a = {0};
-            if (row->on == BL_MOVES_AXIS &&
-                (!is_candidate(p.axis, s.kind) || ((row->traits & BL_MOVE_BEGINS) != 0 && s.name.part > 0)))
+        for (int i = 0; place_at(&p, row->what, i); i++) {
+            bl_move s = {.kind = (bl_move_kind)kind, .what = bl_tune_name(tune, row->what, i)};
+            size_list a = {0};
+            if (row->what == BL_WHAT_AXIS && !is_candidate(p.axis, s.kind))
                 continue;
-            amounts_of[kind](&p, &a);
+            if (row->what == BL_WHAT_AXIS && (row->traits & BL_MOVE_BEGINS) != 0) {
+                if (!is_outermost(s.what))
+                    continue;
+                s.what.path = 1; /* the axis before all splits */
+            }
+            sizes_of[kind](&p, &a);
             for (int k = 0, few = !coarse || a.n < COARSE ? a.n : COARSE; k < few; k++) {
-                s.amount = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
+                s.size = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
                 vary(v, space_position_of(v->from, row), 0, &s);
             }
         }
     }
 }
 
-/* Change the amount of step |which|, or its axis. |tune| is the nest with the earlier steps applied. */
+/* Change the size of step |which|, or its axis. |tune| is the nest with the earlier steps applied. */
 static void change_step(variants *v, bl_tune *tune, int which)
 {
-    const step *old = &v->from->at[which];
+    const bl_move *old = &v->from->at[which];
     const bl_move_row *row = &bl_move_rows[old->kind];
     place p = {.target = v->s->nest->target, .tune = tune};
-    int number = bl_tune_find(tune, row->on, old->name), at = 0;
-    amounts a = {0};
+    int number = bl_tune_find(tune, row->what, old->what), at = 0;
+    size_list a = {0};
 
-    if (number >= 0 && row->amount != BL_AMOUNT_NONE && row->amount != BL_AMOUNT_OUTPUTS && place_at(&p, row->on, number))
-        amounts_of[old->kind](&p, &a);
-    while (at < a.n && a.at[at] < old->amount)
+    if (number >= 0 && row->size != BL_SIZE_NONE && row->size != BL_SIZE_OUTPUTS && place_at(&p, row->what, number))
+        sizes_of[old->kind](&p, &a);
+    while (at < a.n && a.at[at] < old->size)
         at++;
     for (int k = at - 2; k <= at + 2; k++) {
-        step s = *old;
-        if (k < 0 || k >= a.n || a.at[k] == old->amount)
+        bl_move s = *old;
+        if (k < 0 || k >= a.n || a.at[k] == old->size)
             continue;
-        s.amount = a.at[k];
+        s.size = a.at[k];
         vary(v, which, 1, &s);
     }
     for (int i = 0; (row->traits & BL_MOVE_ELSEWHERE) != 0 && i < tune->naxes; i++) {
-        step s = *old;
-        s.name = bl_tune_name(tune, row->on, i);
+        bl_move s = *old;
+        s.what = bl_tune_name(tune, row->what, i);
         if (i != number && is_candidate(&tune->axis[i], s.kind))
             vary(v, which, 1, &s);
     }

@@ -137,20 +137,17 @@ static void explain_json_put_use(bl_text *out, const bl_kernel_use *use, const b
         bl_text_puts(out, "null");
 }
 
-/* Write "split 0 8, unroll 1" as a list. */
+/* Write "split(0, unroll, 8), split(1, vector, 4)" as a list. */
 static void put_moves(bl_text *out, const char *moves)
 {
     bl_encode_key(out, "moves");
     bl_text_puts(out, "[");
-    for (const char *at = moves; *at != '\0';) {
-        size_t len = strcspn(at, ",;");
-        const char *from = at + strspn(at, " ");
+    for (const char *at = moves + strspn(moves, ", "); *at != '\0'; at += strspn(at, ", ")) {
+        size_t len = strcspn(at, ")");
+        len += at[len] == ')';
+        bl_text_puts(out, bl_text_last(out) == '[' ? "" : ",");
+        bl_encode_span(out, (bl_span){at, len});
         at += len;
-        if (at > from) {
-            bl_text_puts(out, bl_text_last(out) == '[' ? "" : ",");
-            bl_encode_span(out, (bl_span){from, (size_t)(at - from)});
-        }
-        at += *at != '\0';
     }
     bl_text_puts(out, "]");
 }

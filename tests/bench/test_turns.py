@@ -61,7 +61,7 @@ class Statistics(unittest.TestCase):
         self.assertTrue(row.text("clock", 1.6).endswith("(1.000 to 2.000)  <"))
 
     def test_other_moves_are_marked(self):
-        row = self.measure(Clock([1, 1], [1, 1], ("tile 0 2", "tile 0 4")), "--repeat", "1")
+        row = self.measure(Clock([1, 1], [1, 1], ("split(0, unroll, 2)", "split(0, unroll, 4)")), "--repeat", "1")
         self.assertTrue(row.text("clock", 0.9).endswith("(1.000 to 1.000)  other moves"))
 
     def test_the_exit_status(self):

@@ -64,8 +64,8 @@ static void test_lanes_of_codes(void **state)
                                      .max_params = 32};
     static const struct {
         const char *format, *codes, *moves;
-    } rows[] = {{"q4_0", "'dtype': 'uint8', 'shape': [576, 48, 16]", "vector 3 16"},
-                {"q8_0", "'dtype': 'int8', 'shape': [576, 48, 32]", "vector 3 8"}};
+    } rows[] = {{"q4_0", "'dtype': 'uint8', 'shape': [576, 48, 16]", "split(r1, vector, 16)"},
+                {"q8_0", "'dtype': 'int8', 'shape': [576, 48, 32]", "split(r1, vector, 8)"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -106,7 +106,7 @@ static void test_edges_apart(void **state)
                     &graph);
     schedule = test_graph_schedule(&graph, 2);
     bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
-    assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_EDGES, 0, 0}) || bl_tune_apply(&tune, (bl_move){BL_MOVE_EDGES, 1, 0}));
+    assert_true(bl_tune_apply_at(&tune, BL_STAGE_HALO, 0, 0) || bl_tune_apply_at(&tune, BL_STAGE_HALO, 1, 0));
     assert_true(bl_is_int(tune.packed[0].count, (int64_t)8 * 64 * 57 * 57));
     test_graph_close(&graph);
 }
@@ -129,45 +129,49 @@ typedef struct unit_form {
 
 static const unit_form unit_forms[] = {
     {"a GPU", PRODUCT(float16, 256, 256, 256),
-     "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 2, local 4 2, tile 11 2, share 0 67585, share 1 "
-     "67585",
+     "unit(0, matrix, 16x16x16 32,1,15 float16 float32), "
+     "split(0.0, unroll, 2), split(0.0.0, group, 2), split(1.0, unroll, 2), split(1.0.0, group, 2), split(r0.0, unroll, 2), "
+     "stage(b1, local, 0 double padded 8 narrow), stage(b2, local, 0 double padded 8 narrow)",
      &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
     {"a GPU, and fewer tiles than it has multiprocessors", PRODUCT(float16, 128, 128, 8192),
-     "split 2 4, matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 2, local 4 2, tile 12 2, share 0 67585, "
-     "share 1 67585",
+     "partial(r0, global, 4), unit(0, matrix, 16x16x16 32,1,15 float16 float32), "
+     "split(0.0, unroll, 2), split(0.0.0, group, 2), split(1.0, unroll, 2), split(1.0.0, group, 2), split(r0.0, unroll, 2), "
+     "stage(b1, local, 0 double padded 8 narrow), stage(b2, local, 0 double padded 8 narrow)",
      &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
     {"not float32", PRODUCT(float32, 256, 256, 256), "", &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
     {"never", PRODUCT(float16, 256, 256, 256), "", &warp, false, true, BL_MATRIX_NEVER, BL_PRECISION_HIGHEST, 16},
     {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", &warp, false, true, BL_MATRIX_ALWAYS,
      BL_PRECISION_HIGHEST, 16},
     {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", &warp, true, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
-    {"... asked to", PRODUCT(float16, 256, 256, 256), "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, tile 3 2", &warp,
-     true, true, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
+    {"... asked to", PRODUCT(float16, 256, 256, 256),
+     "unit(0, matrix, 16x16x16 32,1,15 float16 float32), split(0.0, unroll, 2), split(1.0, unroll, 2)", &warp, true, true,
+     BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
     {"tiles: four of them, and two of each operand", PRODUCT(bfloat16, 256, 256, 256),
-     "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", &tiles, true, false, BL_MATRIX_SURE,
-     BL_PRECISION_HIGHEST, 16},
+     "unit(0, matrix, 16x16x32 1,2,17 bfloat16 float32), split(0.0, unroll, 2), split(1.0, unroll, 2), split(r0.0, unroll, 4)",
+     &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
     {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
-     "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", &dot, true, false, BL_MATRIX_SURE,
-     BL_PRECISION_HIGHEST, 16},
+     "unit(0, matrix, 1x16x2 1,2,17 bfloat16 float32), split(0, unroll, 6), split(1.0, unroll, 4), split(r0.0, unroll, 4)", &dot,
+     true, false, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
     {"a convolution's picture is not turned for them, but lies as their columns",
      "{'inputs': {'x': " TYPED(bfloat16, 8, 64, 32, 32) ", 'w': " TYPED(
          bfloat16, 64, 64, 3,
          3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
-     "matrix 1 1x16x2 1,2,17 bfloat16 float32, tile 1 8, tile 4 2, tile 8 4", &dot, true, false, BL_MATRIX_SURE,
-     BL_PRECISION_HIGHEST, 2},
+     "unit(1, matrix, 1x16x2 1,2,17 bfloat16 float32), split(1, unroll, 8), split(3.0, unroll, 2), split(r0.0, unroll, 4)", &dot,
+     true, false, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 2},
     {"float32, allowed to be split, on a unit of sixteen times the rate", PRODUCT(float32, 256, 256, 256),
-     "matrix 0 16x16x32 1,2,17 bfloat16x3 float32, tile 0 2, tile 3 2", &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH,
-     16},
+     "unit(0, matrix, 16x16x32 1,2,17 bfloat16x3 float32), split(0.0, unroll, 2), split(1.0, unroll, 2)", &tiles, true, false,
+     BL_MATRIX_SURE, BL_PRECISION_HIGH, 16},
     {"... not allowed", PRODUCT(float32, 256, 256, 256), "", &tiles, true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
     {"... of twice the rate", PRODUCT(float32, 256, 256, 256), "", &dot, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 2},
     {"... of an unknown one", PRODUCT(float32, 256, 256, 256), "", &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 0},
-    {"... asked to", PRODUCT(float32, 256, 256, 256), "matrix 0 1x16x2 1,2,17 bfloat16x3 float32, tile 0 6, tile 2 4", &dot, true,
-     false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGH, 2},
+    {"... asked to", PRODUCT(float32, 256, 256, 256),
+     "unit(0, matrix, 1x16x2 1,2,17 bfloat16x3 float32), split(0, unroll, 6), split(1.0, unroll, 4)", &dot, true, false,
+     BL_MATRIX_ALWAYS, BL_PRECISION_HIGH, 2},
     {"... of float16, which has no halves", PRODUCT(float32, 256, 256, 256), "", &warp, false, true, BL_MATRIX_ALWAYS,
      BL_PRECISION_HIGH, 16},
     {"what is bfloat16 itself is not split", PRODUCT(bfloat16, 256, 256, 256),
-     "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", &tiles, true, false, BL_MATRIX_SURE,
-     BL_PRECISION_HIGH, 16},
+     "unit(0, matrix, 16x16x32 1,2,17 bfloat16 float32), split(0.0, unroll, 2), split(1.0, unroll, 2), split(r0.0, unroll, 4)",
+     &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 16},
 };
 
 /* Products on matrix units: of a CPU, of a GPU, and of a CPU device with work-groups; and nests that keep other moves. */
@@ -219,8 +223,7 @@ static void test_units(void **state)
         assert_true(bl_moves_parse(bl_text_get(&text), moves, &n)); /* the printed moves can be parsed */
         assert_int_equal(n, tune.nmoves);
         for (int k = 0; k < n; k++)
-            assert_true(moves[k].kind == tune.moves[k].kind && moves[k].axis == tune.moves[k].axis &&
-                        moves[k].amount == tune.moves[k].amount);
+            assert_memory_equal(&moves[k], &tune.moves[k], sizeof moves[k]);
         bl_text_fini(&text);
         test_graph_close(&graph);
     }
@@ -235,22 +238,22 @@ static void test_few_groups(void **state)
         uint32_t most[3];
     } grids[] = {
         {"{'inputs': {'x': " F32(1000, 96) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}",
-         "chunk 0 96",
+         "split(0, loop, 96)",
          {1000, 1, 1}},
         {"{'inputs': {'x': " F32(997, 96) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}",
-         "chunk 0 96",
+         "split(0, loop, 96)",
          {1000, 1, 1}},
         {"{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}",
          "",
          {64, 64, 1}},
         {"{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}",
-         "chunk 1 4, chunk 0 2",
+         "split(1, loop, 4), split(0, loop, 2)",
          {16, 24, 1}},
         /* a prime extent: each split has a remainder, and the search cannot try all */
         {"{'inputs': {'x': " F32(
              1) "}, 'nodes': [{'id': 'y', 'op': 'expand', 'in': ['x'], 'attrs': {'shape': [2305843009213693951]}}], "
                 "'outputs': ['y']}",
-         "chunk 0 35184908967937",
+         "split(0, loop, 35184908967937)",
          {65535, 1, 1}},
     };
 

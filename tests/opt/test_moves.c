@@ -61,6 +61,18 @@ static const struct {
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
 
+/* A move on an axis, operand or store of this number. */
+typedef struct numbered {
+    bl_move_kind kind;
+    int at;
+    int64_t size;
+} numbered;
+
+static bool apply(bl_tune *tune, numbered move)
+{
+    return bl_tune_apply_at(tune, move.kind, move.at, move.size);
+}
+
 static int64_t copies(const bl_tune *tune)
 {
     int64_t n = 1;
@@ -88,8 +100,8 @@ static int64_t items(const bl_tune *tune)
 static int64_t tile_bytes(const bl_tune *tune)
 {
     for (int i = 0; i < tune->nmoves; i++) {
-        bl_matrix unit = bl_matrix_unpack(tune->moves[i].amount);
-        if (tune->moves[i].kind == BL_MOVE_MATRIX)
+        bl_matrix unit = bl_matrix_unpack(tune->moves[i].size);
+        if (tune->moves[i].kind == BL_UNIT_MATRIX)
             return copies(tune) * items(tune) / unit.scope * unit.m * unit.n * 4;
     }
     return 0;
@@ -109,8 +121,8 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
         const bl_node *before = tune->sink;
         if (units[unit].scope > info->max_local)
             continue;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, axis, bl_matrix_pack(units[unit])})) {
-            used[BL_MOVE_MATRIX]++;
+        if (bl_tune_apply_at(tune, BL_UNIT_MATRIX, axis, bl_matrix_pack(units[unit]))) {
+            used[BL_UNIT_MATRIX]++;
             used_units[unit]++;
         } else {
             assert_ptr_equal(before, tune->sink);
@@ -125,8 +137,8 @@ static void random_parts(bl_tune *tune, int used[BL_MOVE_KINDS])
 
     for (int tries = (int)(bench_random(&seed) % 8); tries > 0 && tune->nmoves == 0; tries--) {
         const bl_node *before = tune->sink;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, (int)(bench_random(&seed) % 5), 2 + (int64_t)(bench_random(&seed) % 3)}))
-            used[BL_MOVE_SPLIT]++;
+        if (bl_tune_apply_at(tune, BL_PARTIAL_GLOBAL, (int)(bench_random(&seed) % 5), 2 + (int64_t)(bench_random(&seed) % 3)))
+            used[BL_PARTIAL_GLOBAL]++;
         else
             assert_ptr_equal(before, tune->sink);
     }
@@ -140,11 +152,11 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
     if (tune->nmoves > 0 || bench_random(&seed) % 3 != 0)
         return;
     for (int i = (int)(bench_random(&seed) % 2); i >= 0; i--)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 2 * i, 2 + (int64_t)(bench_random(&seed) % 7)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_LOOP, 2 * i, 2 + (int64_t)(bench_random(&seed) % 7));
     for (int axis = 0; tune->nmoves > 0 && axis < tune->naxes; axis++) {
         const bl_node *before = tune->sink;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_KBLOCK, axis, 2 + (int64_t)(bench_random(&seed) % 8)})) {
-            used[BL_MOVE_KBLOCK]++;
+        if (bl_tune_apply_at(tune, BL_PARTIAL_LOCAL, axis, 2 + (int64_t)(bench_random(&seed) % 8))) {
+            used[BL_PARTIAL_LOCAL]++;
             return;
         }
         assert_ptr_equal(before, tune->sink);
@@ -159,11 +171,11 @@ static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
     if (tune->nmoves > 0 || !bl_tune_has_sent(tune) || bench_random(&seed) % 3 == 0)
         return;
     if (bench_random(&seed) % 2 == 0)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 1, 2 + (int64_t)(bench_random(&seed) % 5)});
+        (void)bl_tune_apply_at(tune, BL_SPLIT_LOOP, 1, 2 + (int64_t)(bench_random(&seed) % 5));
     for (int axis = 0; axis < tune->naxes; axis++) {
         const bl_node *before = tune->sink;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SEND, axis, 2 + (int64_t)(bench_random(&seed) % 16)})) {
-            used[BL_MOVE_SEND]++;
+        if (bl_tune_apply_at(tune, BL_PARTIAL_SCATTER, axis, 2 + (int64_t)(bench_random(&seed) % 16))) {
+            used[BL_PARTIAL_SCATTER]++;
             return;
         }
         assert_ptr_equal(before, tune->sink);
@@ -182,8 +194,8 @@ static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
                         .pad = (int)(bench_random(&seed) % 2 * (bench_random(&seed) % 6)),
                         .narrow = bench_random(&seed) % 3 == 0};
         const bl_node *before = tune->sink;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, (int)(bench_random(&seed) % 3), bl_share_pack(how)}))
-            used[BL_MOVE_SHARE]++;
+        if (bl_tune_apply_at(tune, BL_STAGE_LOCAL, (int)(bench_random(&seed) % 3), bl_share_pack(how)))
+            used[BL_STAGE_LOCAL]++;
         else
             assert_ptr_equal(before, tune->sink);
     }
@@ -195,18 +207,18 @@ static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL
     static uint64_t seed = 11; /* separate, as in random_unit */
 
     for (int tries = (int)(bench_random(&seed) % 6); tries > 0; tries--) {
-        bl_move move = {BL_MOVE_LOCAL, (int)(bench_random(&seed) % 4), 2 + (int64_t)(bench_random(&seed) % 8)};
-        if (items(tune) * move.amount <= (int64_t)info->max_local && bl_tune_apply(tune, move))
-            used[BL_MOVE_LOCAL]++;
+        numbered move = {BL_SPLIT_GROUP, (int)(bench_random(&seed) % 4), 2 + (int64_t)(bench_random(&seed) % 8)};
+        if (items(tune) * move.size <= (int64_t)info->max_local && apply(tune, move))
+            used[BL_SPLIT_GROUP]++;
     }
     for (int axis = 0, n = tune->naxes; axis < n && bench_random(&seed) % 8 != 0; axis++) {
-        bl_move move = {BL_MOVE_SCORE, axis, 1 + (int64_t)(bench_random(&seed) % 5)};
+        numbered move = {BL_STAGE_VALUES, axis, 1 + (int64_t)(bench_random(&seed) % 5)};
         const bl_node *before = tune->sink;
-        if (!bl_tune_apply(tune, move)) {
+        if (!apply(tune, move)) {
             assert_ptr_equal(before, tune->sink);
             continue;
         }
-        used[BL_MOVE_SCORE]++;
+        used[BL_STAGE_VALUES]++;
         return;
     }
 }
@@ -214,6 +226,8 @@ static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL
 static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
+    static const bl_move_kind kinds[] = {BL_SPLIT_UNROLL,  BL_SPLIT_VECTOR, BL_SPLIT_LOOP,  BL_SPLIT_BLOCK,  BL_SPLIT_GROUP,
+                                         BL_ORDER_FASTEST, BL_STAGE_HALO,   BL_HINT_STREAM, BL_STAGE_PANELS, BL_STAGE_LOCAL};
     int n = 1 + (int)(bench_random(seed) % MOST_MOVES);
     int64_t most_items = info->max_local;
 
@@ -225,18 +239,17 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
         random_scores(tune, info, used);
     n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
-        bl_move move = {.kind = (bl_move_kind)(bench_random(seed) % BL_MOVE_MATRIX), /* MATRIX and later kinds have been
-                                                                                      * tried */
-                        .axis = (int)(bench_random(seed) % 12) - 1,
-                        .amount = amounts[bench_random(seed) % (sizeof amounts / sizeof amounts[0])]};
+        numbered move = {.kind = kinds[bench_random(seed) % (sizeof kinds / sizeof kinds[0])], /* the others come before */
+                         .at = (int)(bench_random(seed) % 12) - 1,
+                         .size = amounts[bench_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
-        if (tile_bytes(tune) * move.amount > (int64_t)info->local_bytes)
+        if (tile_bytes(tune) * move.size > (int64_t)info->local_bytes)
             continue;
-        if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
+        if ((move.kind == BL_SPLIT_UNROLL || move.kind == BL_SPLIT_VECTOR) && copies(tune) * move.size > MOST_COPIES)
             continue;
-        if (move.kind == BL_MOVE_LOCAL && items(tune) * move.amount > most_items)
+        if (move.kind == BL_SPLIT_GROUP && items(tune) * move.size > most_items)
             continue;
-        if (!bl_tune_apply(tune, move)) {
+        if (!apply(tune, move)) {
             assert_ptr_equal(before, tune->sink);
             continue;
         }
@@ -288,21 +301,21 @@ static const char *graph_of(const char *name)
 /* Applies tiles of a unit of several work-items, and then shared-memory copies of its operands; counts the legal copies. */
 static void draw_copies(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int *copies_made, int *twice)
 {
-    static const bl_move_kind kinds[] = {BL_MOVE_TILE, BL_MOVE_LOCAL, BL_MOVE_CHUNK};
+    static const bl_move_kind kinds[] = {BL_SPLIT_UNROLL, BL_SPLIT_GROUP, BL_SPLIT_LOOP};
 
     for (int tries = 0; tries < 40 && tune->nmoves == 0; tries++) {
         const bl_matrix *unit = &units[bench_random(seed) % NUNITS];
         int axis = (int)(bench_random(seed) % 4);
         if (unit->scope > 1 && unit->scope <= info->max_local)
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, axis, bl_matrix_pack(*unit)});
+            (void)bl_tune_apply_at(tune, BL_UNIT_MATRIX, axis, bl_matrix_pack(*unit));
     }
     for (int tries = (int)(bench_random(seed) % 12); tries > 0; tries--) {
-        bl_move move = {kinds[bench_random(seed) % 3], (int)(bench_random(seed) % 10), 2 + (int64_t)(bench_random(seed) % 3)};
-        if ((move.kind == BL_MOVE_LOCAL && items(tune) * move.amount > info->max_local) ||
-            (move.kind == BL_MOVE_TILE && copies(tune) * move.amount > MOST_COPIES) ||
-            tile_bytes(tune) * move.amount > (int64_t)info->local_bytes / 2)
+        numbered move = {kinds[bench_random(seed) % 3], (int)(bench_random(seed) % 10), 2 + (int64_t)(bench_random(seed) % 3)};
+        if ((move.kind == BL_SPLIT_GROUP && items(tune) * move.size > info->max_local) ||
+            (move.kind == BL_SPLIT_UNROLL && copies(tune) * move.size > MOST_COPIES) ||
+            tile_bytes(tune) * move.size > (int64_t)info->local_bytes / 2)
             continue;
-        (void)bl_tune_apply(tune, move);
+        (void)apply(tune, move);
     }
     tune->local_bytes = (int64_t)info->local_bytes / 2;
     for (int operand = 0; operand < 3; operand++) {
@@ -311,7 +324,7 @@ static void draw_copies(bl_tune *tune, const bl_device_info *info, uint64_t *see
                         .pad = 8 * (int)(bench_random(seed) % 3),
                         .narrow = true};
         const bl_node *before = tune->sink;
-        if (!bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, operand, bl_share_pack(how)})) {
+        if (!bl_tune_apply_at(tune, BL_STAGE_LOCAL, operand, bl_share_pack(how))) {
             assert_ptr_equal(before, tune->sink);
             continue;
         }
@@ -408,75 +421,75 @@ static void test_all_kinds_used(void **state)
 /* ---- refusals; axes of the matmul nest: 0 rows 13, 1 columns 18, 2 the reduction over 20 */
 
 static const struct {
-    bl_move first, move;
+    numbered first, move;
     bool legal;
     const char *why;
 } legality[] = {
-    {{0}, {BL_MOVE_TILE, 0, 4}, true, "the last tile overlaps"},
-    {{0}, {BL_MOVE_TILE, 2, 3}, true, "the rest is folded in a loop of its own"},
-    {{0}, {BL_MOVE_TILE, 0, 13}, true, "the whole axis"},
-    {{0}, {BL_MOVE_TILE, 0, 14}, false, "more than the axis has"},
-    {{0}, {BL_MOVE_TILE, 0, 1}, false, "nothing to split"},
-    {{0}, {BL_MOVE_TILE, 0, 0}, false, "no amount"},
-    {{0}, {BL_MOVE_TILE, 0, -4}, false, "a negative amount"},
-    {{0}, {BL_MOVE_TILE, -1, 2}, false, "no such axis"},
-    {{0}, {BL_MOVE_TILE, 3, 2}, false, "no such axis"},
-    {{0}, {BL_MOVE_VECTOR, 1, 16}, true, "lanes"},
-    {{0}, {BL_MOVE_VECTOR, 1, 3}, false, "no target has three lanes"},
-    {{0}, {BL_MOVE_VECTOR, 2, 32}, false, "too many lanes"},
-    {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
-    {{BL_MOVE_VECTOR, 1, 8}, {BL_MOVE_TILE, 2, 7}, false, "lanes are not split"},
-    {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
-    {{0}, {BL_MOVE_CHUNK, 2, 4}, true, "a loop of some turns within another"},
-    {{0}, {BL_MOVE_CHUNK, 2, 3}, true, "the rest is folded in a loop of its own"},
-    {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
-    {{0}, {BL_MOVE_LOCAL, 2, 4}, true, "a shared reduction"},
-    {{0}, {BL_MOVE_LOCAL, 2, 3}, false, "the rest would be nobody's"},
-    {{0}, {BL_MOVE_LOCAL, 2, 0}, false, "no amount"},
-    {{BL_MOVE_LOCAL, 2, 4}, {BL_MOVE_LOCAL, 2, 5}, false, "it is shared already"},
-    {{0}, {BL_MOVE_SPLIT, 2, 4}, true, "partial sums of five"},
-    {{0}, {BL_MOVE_SPLIT, 2, 3}, false, "parts of one length"},
-    {{0}, {BL_MOVE_SPLIT, 2, 20}, false, "nothing would be left to sum"},
-    {{0}, {BL_MOVE_SPLIT, 2, 1}, false, "one part is none"},
-    {{0}, {BL_MOVE_SPLIT, 2, 0}, false, "no amount"},
-    {{0}, {BL_MOVE_SPLIT, 2, -4}, false, "a negative amount"},
-    {{0}, {BL_MOVE_SPLIT, 1, 3}, false, "of reductions only"},
-    {{0}, {BL_MOVE_SPLIT, 7, 4}, false, "no such axis"},
-    {{BL_MOVE_SPLIT, 2, 2}, {BL_MOVE_SPLIT, 3, 5}, false, "once"},
-    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_LOCAL, 2, 4}, true, "the parts are an axis as others are"},
-    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_LOCAL, 3, 5}, true, "a part is a sum as others are"},
-    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_PACK, 0, 0}, true, "of the partial sums"},
-    {{BL_MOVE_PACK, 0, 1}, {BL_MOVE_SPLIT, 2, 4}, true, "a panel is an operand"},
-    {{BL_MOVE_TILE, 0, 2}, {BL_MOVE_SPLIT, 2, 4}, false, "axes are whole before"},
-    {{0}, {BL_MOVE_FIRST, 0, 0}, true, "rows fastest"},
-    {{0}, {BL_MOVE_FIRST, 1, 0}, false, "it is the fastest already"},
-    {{0}, {BL_MOVE_FIRST, 2, 0}, false, "no grid axis"},
-    {{0}, {BL_MOVE_STREAM, 0, 0}, true, "a store"},
-    {{0}, {BL_MOVE_STREAM, 1, 0}, false, "no such store"},
-    {{0}, {BL_MOVE_STREAM, -1, 0}, false, "no such store"},
-    {{BL_MOVE_STREAM, 0, 1}, {BL_MOVE_STREAM, 0, 0}, false, "it does already"},
-    {{0}, {BL_MOVE_PACK, 0, 0}, true, "an operand"},
-    {{0}, {BL_MOVE_PACK, 9, 0}, false, "no such operand"},
-    {{0}, {BL_MOVE_PACK, -1, 0}, false, "no such operand"},
-    {{0}, {BL_MOVE_SHARE, 0, 0}, false, "no work-items to share it"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 4}, true, "the reduction within one copy"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 5}, false, "two copies, and no loop for them to take turns in"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1}, true, "two copies of a row, one a turn"},
-    {{BL_MOVE_LOCAL, 0, 8}, {BL_MOVE_SHARE, 0, 1}, false, "one element, the same for all"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 8}, false, "it has one loop, not two"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, -4}, false, "a negative amount"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16 | 4}, false, "no floats of 16 bits"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 17 | 4}, false, "more than there is to say"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 9, 4}, false, "no such operand"},
-    {{BL_MOVE_LOCAL, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
-    {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
-    {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
-    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 10}, true, "two blocks, and four rows whose sums wait"},
-    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 8}, false, "the rest would be a third block, shorter"},
-    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 20}, false, "one block"},
-    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 2, 6}, false, "of reductions only"},
-    {{0}, {BL_MOVE_KBLOCK, 2, 10}, false, "no loop whose sums would wait"},
-    {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_KBLOCK, 3, 10}, false, "lanes come later"},
+    {{0}, {BL_SPLIT_UNROLL, 0, 4}, true, "the last tile overlaps"},
+    {{0}, {BL_SPLIT_UNROLL, 2, 3}, true, "the rest is folded in a loop of its own"},
+    {{0}, {BL_SPLIT_UNROLL, 0, 13}, true, "the whole axis"},
+    {{0}, {BL_SPLIT_UNROLL, 0, 14}, false, "more than the axis has"},
+    {{0}, {BL_SPLIT_UNROLL, 0, 1}, false, "nothing to split"},
+    {{0}, {BL_SPLIT_UNROLL, 0, 0}, false, "no amount"},
+    {{0}, {BL_SPLIT_UNROLL, 0, -4}, false, "a negative amount"},
+    {{0}, {BL_SPLIT_UNROLL, -1, 2}, false, "no such axis"},
+    {{0}, {BL_SPLIT_UNROLL, 3, 2}, false, "no such axis"},
+    {{0}, {BL_SPLIT_VECTOR, 1, 16}, true, "lanes"},
+    {{0}, {BL_SPLIT_VECTOR, 1, 3}, false, "no target has three lanes"},
+    {{0}, {BL_SPLIT_VECTOR, 2, 32}, false, "too many lanes"},
+    {{BL_SPLIT_VECTOR, 1, 4}, {BL_SPLIT_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
+    {{BL_SPLIT_VECTOR, 1, 8}, {BL_SPLIT_UNROLL, 2, 7}, false, "lanes are not split"},
+    {{0}, {BL_SPLIT_LOOP, 0, 4}, true, "a loop inside"},
+    {{0}, {BL_SPLIT_LOOP, 2, 4}, true, "a loop of some turns within another"},
+    {{0}, {BL_SPLIT_LOOP, 2, 3}, true, "the rest is folded in a loop of its own"},
+    {{0}, {BL_SPLIT_GROUP, 1, 8}, true, "work-items"},
+    {{0}, {BL_SPLIT_GROUP, 2, 4}, true, "a shared reduction"},
+    {{0}, {BL_SPLIT_GROUP, 2, 3}, false, "the rest would be nobody's"},
+    {{0}, {BL_SPLIT_GROUP, 2, 0}, false, "no amount"},
+    {{BL_SPLIT_GROUP, 2, 4}, {BL_SPLIT_GROUP, 2, 5}, false, "it is shared already"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, 4}, true, "partial sums of five"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, 3}, false, "parts of one length"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, 20}, false, "nothing would be left to sum"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, 1}, false, "one part is none"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, 0}, false, "no amount"},
+    {{0}, {BL_PARTIAL_GLOBAL, 2, -4}, false, "a negative amount"},
+    {{0}, {BL_PARTIAL_GLOBAL, 1, 3}, false, "of reductions only"},
+    {{0}, {BL_PARTIAL_GLOBAL, 7, 4}, false, "no such axis"},
+    {{BL_PARTIAL_GLOBAL, 2, 2}, {BL_PARTIAL_GLOBAL, 3, 5}, false, "once"},
+    {{BL_PARTIAL_GLOBAL, 2, 4}, {BL_SPLIT_GROUP, 2, 4}, true, "the parts are an axis as others are"},
+    {{BL_PARTIAL_GLOBAL, 2, 4}, {BL_SPLIT_GROUP, 3, 5}, true, "a part is a sum as others are"},
+    {{BL_PARTIAL_GLOBAL, 2, 4}, {BL_STAGE_PANELS, 0, 0}, true, "of the partial sums"},
+    {{BL_STAGE_PANELS, 0, 1}, {BL_PARTIAL_GLOBAL, 2, 4}, true, "a panel is an operand"},
+    {{BL_SPLIT_UNROLL, 0, 2}, {BL_PARTIAL_GLOBAL, 2, 4}, false, "axes are whole before"},
+    {{0}, {BL_ORDER_FASTEST, 0, 0}, true, "rows fastest"},
+    {{0}, {BL_ORDER_FASTEST, 1, 0}, false, "it is the fastest already"},
+    {{0}, {BL_ORDER_FASTEST, 2, 0}, false, "no grid axis"},
+    {{0}, {BL_HINT_STREAM, 0, 0}, true, "a store"},
+    {{0}, {BL_HINT_STREAM, 1, 0}, false, "no such store"},
+    {{0}, {BL_HINT_STREAM, -1, 0}, false, "no such store"},
+    {{BL_HINT_STREAM, 0, 1}, {BL_HINT_STREAM, 0, 0}, false, "it does already"},
+    {{0}, {BL_STAGE_PANELS, 0, 0}, true, "an operand"},
+    {{0}, {BL_STAGE_PANELS, 9, 0}, false, "no such operand"},
+    {{0}, {BL_STAGE_PANELS, -1, 0}, false, "no such operand"},
+    {{0}, {BL_STAGE_LOCAL, 0, 0}, false, "no work-items to share it"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 4}, true, "the reduction within one copy"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 5}, false, "two copies, and no loop for them to take turns in"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 1}, true, "two copies of a row, one a turn"},
+    {{BL_SPLIT_GROUP, 0, 8}, {BL_STAGE_LOCAL, 0, 1}, false, "one element, the same for all"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 8}, false, "it has one loop, not two"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, -4}, false, "a negative amount"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 1 << 16 | 4}, false, "no floats of 16 bits"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 0, 1 << 17 | 4}, false, "more than there is to say"},
+    {{BL_SPLIT_GROUP, 1, 8}, {BL_STAGE_LOCAL, 9, 4}, false, "no such operand"},
+    {{BL_SPLIT_GROUP, 2, 4}, {BL_STAGE_LOCAL, 0, 4}, false, "a reduction that is shared itself"},
+    {{0}, {BL_STAGE_HALO, 0, 0}, false, "no edges"},
+    {{0}, {BL_STAGE_HALO, -1, 0}, false, "no such operand"},
+    {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 2}, true, "two blocks, and four rows whose sums wait"},
+    {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 3}, false, "the rest would be a third block, shorter"},
+    {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 20}, false, "one block"},
+    {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 2, 6}, false, "of reductions only"},
+    {{0}, {BL_PARTIAL_LOCAL, 2, 2}, false, "no loop whose sums would wait"},
+    {{BL_SPLIT_VECTOR, 1, 4}, {BL_PARTIAL_LOCAL, 3, 2}, false, "lanes come later"},
     {{0}, {BL_MOVE_KINDS, 0, 2}, false, "no such move"},
 };
 
@@ -495,12 +508,12 @@ static void test_legality(void **state)
         const bl_node *before = NULL;
         bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
         assert_int_equal(tune.naxes, 3);
-        if (legality[i].first.amount > 0 && !bl_tune_apply(&tune, legality[i].first))
+        if (legality[i].first.size > 0 && !apply(&tune, legality[i].first))
             fail_msg("row %zu: the first move is refused", i);
         before = tune.sink;
-        if (bl_tune_apply(&tune, legality[i].move) != legality[i].legal) {
-            print_error("move %d of axis %d by %lld is %s: %s\n", legality[i].move.kind, legality[i].move.axis,
-                        (long long)legality[i].move.amount, legality[i].legal ? "refused" : "taken", legality[i].why);
+        if (apply(&tune, legality[i].move) != legality[i].legal) {
+            print_error("move %d of axis %d by %lld is %s: %s\n", legality[i].move.kind, legality[i].move.at,
+                        (long long)legality[i].move.size, legality[i].legal ? "refused" : "taken", legality[i].why);
             wrong++;
         } else if (!legality[i].legal && tune.sink != before) {
             print_error("row %zu changed the nest that it refused\n", i);
@@ -518,14 +531,14 @@ static void test_memory_of_stages(void **state)
     static const struct {
         const char *graph;
         int64_t block; /* number of rows */
-        bl_move move;  /* applied after the block move */
+        numbered move; /* applied after the block move */
         bool in_place;
         int stages, memories;
         const char *why;
     } rows[] = {
         {"attention", 4, {0}, true, 5, 2, "scores, exp, probabilities; the row's maximum, then its sum"},
         {"attention", 4, {0}, false, 5, 3, "probabilities follow the scores, but exp cannot be where they are read"},
-        {"attention", 4, {BL_MOVE_TILE, 6, 5}, true, 5, 3, "the last tile is computed twice"},
+        {"attention", 4, {BL_SPLIT_UNROLL, 6, 5}, true, 5, 3, "the last tile is computed twice"},
         {"products", 0, {0}, true, 2, 2, "the second product reads all of the first one's row for each element"},
     };
     test_graph graph;
@@ -540,9 +553,9 @@ static void test_memory_of_stages(void **state)
         assert_int_equal(schedule->nnests, 1);
         bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
         if (rows[i].block > 0)
-            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_BLOCK, 1, rows[i].block}));
-        if (rows[i].move.amount > 0)
-            assert_true(bl_tune_apply(&tune, rows[i].move));
+            assert_true(bl_tune_apply_at(&tune, BL_SPLIT_BLOCK, 1, rows[i].block));
+        if (rows[i].move.size > 0)
+            assert_true(apply(&tune, rows[i].move));
         assert_true(bl_stage_memory_plan(tune.ir, tune.sink, &tune.free, rows[i].in_place, &plan));
         if (plan.nstages != rows[i].stages || plan.nmemories != rows[i].memories)
             fail_msg("row %zu: %d stages in %d memories, not %d in %d: %s", i, plan.nstages, plan.nmemories, rows[i].stages,
@@ -555,13 +568,13 @@ static void test_memory_of_stages(void **state)
 static void test_moves_around_stages(void **state)
 {
     static const struct {
-        bl_move move;
+        numbered move;
         int64_t local_bytes;
         bool legal;
     } rows[] = {
-        {{BL_MOVE_BLOCK, 1, 4}, 32768, true},  {{BL_MOVE_BLOCK, 1, 4}, 256, false},    {{BL_MOVE_BLOCK, 2, 4}, 32768, false},
-        {{BL_MOVE_TILE, 1, 4}, 32768, false},  {{BL_MOVE_VECTOR, 1, 4}, 32768, false}, {{BL_MOVE_LOCAL, 1, 4}, 32768, false},
-        {{BL_MOVE_LOCAL, 3, 4}, 32768, false}, {{BL_MOVE_CHUNK, 1, 4}, 32768, true},   {{BL_MOVE_VECTOR, 2, 4}, 32768, true}};
+        {{BL_SPLIT_BLOCK, 1, 4}, 32768, true},   {{BL_SPLIT_BLOCK, 1, 4}, 256, false},    {{BL_SPLIT_BLOCK, 2, 4}, 32768, false},
+        {{BL_SPLIT_UNROLL, 1, 4}, 32768, false}, {{BL_SPLIT_VECTOR, 1, 4}, 32768, false}, {{BL_SPLIT_GROUP, 1, 4}, 32768, false},
+        {{BL_SPLIT_GROUP, 3, 4}, 32768, false},  {{BL_SPLIT_LOOP, 1, 4}, 32768, true},    {{BL_SPLIT_VECTOR, 2, 4}, 32768, true}};
     test_graph graph;
     bl_schedule *schedule = NULL;
 
@@ -574,7 +587,7 @@ static void test_moves_around_stages(void **state)
         bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
         tune.local_bytes = rows[i].local_bytes;
         before = tune.sink;
-        if (bl_tune_apply(&tune, rows[i].move) != rows[i].legal)
+        if (apply(&tune, rows[i].move) != rows[i].legal)
             fail_msg("row %zu is %s", i, rows[i].legal ? "refused" : "taken");
         if (!rows[i].legal)
             assert_ptr_equal(before, tune.sink);
@@ -600,7 +613,7 @@ static void test_four_local_axes(void **state)
     b.nest = &schedule->nests[0];
     bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
     for (int axis = 0; axis < 8; axis++)
-        taken += axis < tune.naxes && bl_tune_apply(&tune, (bl_move){BL_MOVE_LOCAL, axis, 2});
+        taken += axis < tune.naxes && bl_tune_apply_at(&tune, BL_SPLIT_GROUP, axis, 2);
     for (int i = 0; i < tune.naxes; i++)
         axes += tune.axis[i].range->sub == BL_AXIS_LOCAL;
     if (taken < 3 || axes != 3)
@@ -637,24 +650,24 @@ static void close_first(bench *b, test_graph *graph)
 static void test_blocks(void **state)
 {
     static const struct {
-        bl_move move;
+        numbered move;
         bool legal;
         const char *why;
     } rows[] = {
-        {{BL_MOVE_VECTOR, 5, 4}, false, "four do not divide six columns, and what is added twice is wrong"},
-        {{BL_MOVE_VECTOR, 5, 2}, true, "lanes"},
-        {{BL_MOVE_TILE, 6, 3}, false, "nor three four rows"},
-        {{BL_MOVE_TILE, 6, 2}, true, "rows in registers"},
-        {{BL_MOVE_VECTOR, 4, 2}, false, "blocks go one after the other"},
-        {{BL_MOVE_TILE, 4, 2}, true, "... two of them in a turn"},
-        {{BL_MOVE_TILE, 7, 5}, true, "a block, unrolled"},
-        {{BL_MOVE_PACK, 0, 0}, true, "a panel"},
-        {{BL_MOVE_CHUNK, 0, 2}, true, "more rows in turn"},
-        {{BL_MOVE_BLOCK, 0, 2}, true, "... or at once"},
-        {{BL_MOVE_LOCAL, 7, 5}, false, "work-items do not share local memory that each fills"},
-        {{BL_MOVE_LOCAL, 0, 2}, false, "as before"},
-        {{BL_MOVE_MATRIX, 0, 0}, false, "a unit's tile is not where the sum is"},
-        {{BL_MOVE_KBLOCK, 7, 5}, false, "once"},
+        {{BL_SPLIT_VECTOR, 5, 4}, false, "four do not divide six columns, and what is added twice is wrong"},
+        {{BL_SPLIT_VECTOR, 5, 2}, true, "lanes"},
+        {{BL_SPLIT_UNROLL, 6, 3}, false, "nor three four rows"},
+        {{BL_SPLIT_UNROLL, 6, 2}, true, "rows in registers"},
+        {{BL_SPLIT_VECTOR, 4, 2}, false, "blocks go one after the other"},
+        {{BL_SPLIT_UNROLL, 4, 2}, true, "... two of them in a turn"},
+        {{BL_SPLIT_UNROLL, 7, 5}, true, "a block, unrolled"},
+        {{BL_STAGE_PANELS, 0, 0}, true, "a panel"},
+        {{BL_SPLIT_LOOP, 0, 2}, true, "more rows in turn"},
+        {{BL_SPLIT_BLOCK, 0, 2}, true, "... or at once"},
+        {{BL_SPLIT_GROUP, 7, 5}, false, "work-items do not share local memory that each fills"},
+        {{BL_SPLIT_GROUP, 0, 2}, false, "as before"},
+        {{BL_UNIT_MATRIX, 0, 0}, false, "a unit's tile is not where the sum is"},
+        {{BL_PARTIAL_LOCAL, 7, 5}, false, "once"},
     };
     test_graph graph;
     bench b = {0};
@@ -666,11 +679,11 @@ static void test_blocks(void **state)
         bl_err err = {0};
         bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
         if (i >= 0) {
-            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_CHUNK, 0, 4}));
-            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_CHUNK, 2, 6}));
-            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_KBLOCK, 4, 5}));
+            assert_true(bl_tune_apply_at(&tune, BL_SPLIT_LOOP, 0, 4));
+            assert_true(bl_tune_apply_at(&tune, BL_SPLIT_LOOP, 2, 6));
+            assert_true(bl_tune_apply_at(&tune, BL_PARTIAL_LOCAL, 4, 4));
             assert_int_equal(tune.naxes, 8);
-            if (bl_tune_apply(&tune, rows[i].move) != rows[i].legal)
+            if (apply(&tune, rows[i].move) != rows[i].legal)
                 fail_msg("row %d is %s: %s", i, rows[i].legal ? "refused" : "taken", rows[i].why);
         }
         assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
@@ -682,7 +695,8 @@ static void test_blocks(void **state)
 /* An axis whose outer part was removed by a whole split: the rest is split again, and the parts stay distinct. */
 static void test_parts(void **state)
 {
-    static const bl_move moves[] = {{BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_CHUNK, 0, 7}, {BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_TILE, 1, 2}};
+    static const numbered moves[] = {
+        {BL_SPLIT_LOOP, 0, 2}, {BL_SPLIT_LOOP, 0, 7}, {BL_SPLIT_LOOP, 0, 2}, {BL_SPLIT_UNROLL, 1, 2}};
     test_graph graph;
     bench b = {0};
 
@@ -693,7 +707,7 @@ static void test_parts(void **state)
         bl_err err = {0};
         bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
         for (int i = 0; i < n; i++)
-            assert_true(bl_tune_apply(&tune, moves[i]));
+            assert_true(apply(&tune, moves[i]));
         for (int i = 0; i + 1 < tune.naxes; i++)
             assert_true(tune.axis[i].range->arg < tune.axis[i + 1].range->arg);
         assert_int_equal(bench_run(&b, &tune, &err), BL_OK);

@@ -24,25 +24,30 @@ static const struct {
     const char *name, *document, *moves, *refused; /* |refused|: the reason why the last move is refused; NULL: no move is
                                                     * refused */
 } rows[] = {
-    {"eight to a row", SOFTMAX(20, 48), "local 2 8, local 1 8", NULL},
-    {"... which the last part overlaps", SOFTMAX(20, 40), "local 2 8, local 1 8, local 0 3", NULL},
-    {"all of a row", SOFTMAX(20, 16), "local 2 16, local 1 16", NULL},
-    {"rows of a group", SOFTMAX(20, 48), "local 2 8, local 1 8, local 0 4", NULL},
-    {"... before", SOFTMAX(20, 48), "local 0 4, local 3 8, local 2 8", NULL},
-    {"so many that they fold in two steps", SOFTMAX(5, 128), "local 2 64, local 1 64", NULL},
-    {"lanes of the result, neighbours of the reductions", SOFTMAX(20, 64), "vector 1 4, tile 3 4, local 3 8, local 1 8", NULL},
-    {"a rest", SOFTMAX(20, 44), "chunk 2 8, local 4 8, local 1 8", NULL},
-    {"two reductions, one behind the other", NORM(20, 48), "local 2 8, local 1 8", NULL},
-    {"a loop that is unrolled", SOFTMAX(20, 64), "local 2 8, local 1 8, tile 1 4", NULL},
-    {"two results", TWO, "local 2 8, local 1 8, local 0 2", NULL},
-    {"float16", UNARY("softmax", "float16", "'axis': 1", 20, 48), "local 2 8, local 1 8", NULL},
-    {"64 bits", UNARY("argmax", "float32", "'axis': 1", 7, 256), "local 1 64", NULL},
-    {"columns that several share", UNARY("sum", "float32", "'axis': 0", 64, 32), "vector 0 4, local 0 4, local 3 4", NULL},
-    {"nobody shares the reductions", SOFTMAX(20, 48), "local 1 8", "all work-items would do all of them"},
-    {"others than those", SOFTMAX(20, 48), "local 2 8, local 1 4", "outputs go by their numbers"},
-    {"more than the outputs", SOFTMAX(20, 48), "local 2 48, local 1 48, local 1 2", "nothing is left of the loop"},
-    {"twice", SOFTMAX(20, 64), "local 2 8, local 1 8, local 1 8", "the outer part would meet the inner one"},
-    {"split afterwards", SOFTMAX(20, 64), "local 2 8, local 1 8, tile 2 2", "then they were fewer"},
+    {"eight to a row", SOFTMAX(20, 48), "split(r0, group, 8), split(1, group, 8)", NULL},
+    {"... which the last part overlaps", SOFTMAX(20, 40), "split(r0, group, 8), split(1, group, 8), split(0, group, 3)", NULL},
+    {"all of a row", SOFTMAX(20, 16), "split(r0, group, 16), split(1, group, 16)", NULL},
+    {"rows of a group", SOFTMAX(20, 48), "split(r0, group, 8), split(1, group, 8), split(0, group, 4)", NULL},
+    {"... before", SOFTMAX(20, 48), "split(0, group, 4), split(r0, group, 8), split(1, group, 8)", NULL},
+    {"so many that they fold in two steps", SOFTMAX(5, 128), "split(r0, group, 64), split(1, group, 64)", NULL},
+    {"lanes of the result, neighbours of the reductions", SOFTMAX(20, 64),
+     "split(1, vector, 4), split(r0, unroll, 4), split(r0.0, group, 8), split(1.0, group, 8)", NULL},
+    {"a rest", SOFTMAX(20, 44), "split(r0, loop, 8), split(r0.1, group, 8), split(1, group, 8)", NULL},
+    {"two reductions, one behind the other", NORM(20, 48), "split(r0, group, 8), split(1, group, 8)", NULL},
+    {"a loop that is unrolled", SOFTMAX(20, 64), "split(r0, group, 8), split(1, group, 8), split(1.0, unroll, 4)", NULL},
+    {"two results", TWO, "split(r0, group, 8), split(1, group, 8), split(0, group, 2)", NULL},
+    {"float16", UNARY("softmax", "float16", "'axis': 1", 20, 48), "split(r0, group, 8), split(1, group, 8)", NULL},
+    {"64 bits", UNARY("argmax", "float32", "'axis': 1", 7, 256), "split(r0, group, 64)", NULL},
+    {"columns that several share", UNARY("sum", "float32", "'axis': 0", 64, 32),
+     "split(0, vector, 4), split(0.0, group, 4), split(r0, group, 4)", NULL},
+    {"nobody shares the reductions", SOFTMAX(20, 48), "split(1, group, 8)", "all work-items would do all of them"},
+    {"others than those", SOFTMAX(20, 48), "split(r0, group, 8), split(1, group, 4)", "outputs go by their numbers"},
+    {"more than the outputs", SOFTMAX(20, 48), "split(r0, group, 48), split(1, group, 48), split(1.1, group, 2)",
+     "nothing is left of the loop"},
+    {"twice", SOFTMAX(20, 64), "split(r0, group, 8), split(1, group, 8), split(1.0, group, 8)",
+     "the outer part would meet the inner one"},
+    {"split afterwards", SOFTMAX(20, 64), "split(r0, group, 8), split(1, group, 8), split(1.1, unroll, 2)",
+     "then they were fewer"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0], ROUNDS = 60 };
 
@@ -66,14 +71,14 @@ static void test_device(void **state)
 static bool draw(bl_tune *tune, bl_move_kind kind, bool output, int64_t amount, uint64_t *seed)
 {
     int axis = (int)(bench_random(seed) % (uint64_t)tune->naxes);
-    return tune->axis[axis].output == output && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+    return tune->axis[axis].output == output && bl_tune_apply_at(tune, kind, axis, amount);
 }
 
 /* Random moves around moves that distribute outputs, which random lists rarely contain. */
 static void test_random(void **state)
 {
     static const char *const documents[] = {SOFTMAX(20, 48), SOFTMAX(9, 64), NORM(12, 48), TWO};
-    static const bl_move_kind kinds[] = {BL_MOVE_TILE, BL_MOVE_VECTOR, BL_MOVE_CHUNK, BL_MOVE_LOCAL};
+    static const bl_move_kind kinds[] = {BL_SPLIT_UNROLL, BL_SPLIT_VECTOR, BL_SPLIT_LOOP, BL_SPLIT_GROUP};
     bl_device *dev = bench_interp();
     uint64_t seed = 31;
     int dealt = 0;
@@ -94,11 +99,11 @@ static void test_random(void **state)
             bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
             for (int tries = round == 0 ? 0 : (int)(bench_random(&seed) % 3); tries > 0; tries--)
                 (void)draw(&tune, kinds[bench_random(&seed) % 4], bench_random(&seed) % 2 == 0, 2, &seed);
-            for (int tries = round == 0 ? 0 : 12; tries > 0 && !draw(&tune, BL_MOVE_LOCAL, false, amount, &seed); tries--)
+            for (int tries = round == 0 ? 0 : 12; tries > 0 && !draw(&tune, BL_SPLIT_GROUP, false, amount, &seed); tries--)
                 continue;
             for (int i = 0; round > 0 && i < tune.naxes; i++) {
                 if (tune.axis[i].output && !tune.axis[i].outer)
-                    dealt += bl_tune_apply(&tune, (bl_move){BL_MOVE_LOCAL, i, amount});
+                    dealt += bl_tune_apply_at(&tune, BL_SPLIT_GROUP, i, amount);
             }
             for (int tries = round == 0 ? 0 : 3; tries > 0; tries--)
                 (void)draw(&tune, kinds[bench_random(&seed) % 4], bench_random(&seed) % 2 == 0, 2, &seed);
@@ -119,21 +124,25 @@ static void test_random(void **state)
 static const struct {
     const char *name, *document, *moves;
 } forms[] = {
-    {"16 bytes a work-item, and large groups", UNARY("exp", "float32", "", 65536, 1024), "vector 0 4, local 0 256"},
-    {"... of float16", UNARY("relu", "float16", "", 65536, 1024), "vector 0 8, local 0 256"},
-    {"... not where rows begin anywhere", UNARY("exp", "float32", "", 1000003), "local 0 256"},
-    {"few elements: as many multiprocessors as there are have some", UNARY("exp", "float32", "", 64, 64), "local 0 64"},
+    {"16 bytes a work-item, and large groups", UNARY("exp", "float32", "", 65536, 1024),
+     "split(0, vector, 4), split(0.0, group, 256)"},
+    {"... of float16", UNARY("relu", "float16", "", 65536, 1024), "split(0, vector, 8), split(0.0, group, 256)"},
+    {"... not where rows begin anywhere", UNARY("exp", "float32", "", 1000003), "split(0, group, 256)"},
+    {"few elements: as many multiprocessors as there are have some", UNARY("exp", "float32", "", 64, 64), "split(0, group, 64)"},
     {"short rows: several to a group", UNARY("max_pool2d", "float32", "'kernel_size': 2", 64, 32, 20, 20),
-     "local 1 10, local 0 5"},
-    {"a transpose: neighbours on both sides", UNARY("transpose", "float32", "", 4096, 4096), "local 1 32, local 0 8"},
+     "split(3, group, 10), split(0, group, 5)"},
+    {"a transpose: neighbours on both sides", UNARY("transpose", "float32", "", 4096, 4096),
+     "split(1, group, 32), split(0, group, 8)"},
     {"a softmax: rows are shared, neighbours take neighbours", SOFTMAX(65536, 1024),
-     "vector 1 4, tile 3 4, local 3 128, local 1 128, local 0 2"},
-    {"... with a rest", SOFTMAX(4096, 1001), "chunk 2 32, local 4 32, local 1 32, local 0 8"},
-    {"sums of rows", UNARY("sum", "float32", "'axis': 1", 65536, 1024), "tile 1 4, local 1 128, local 0 2"},
-    {"... few of them", UNARY("sum", "float32", "'axis': 1", 200, 4096), "tile 1 4, local 1 256"},
-    {"... of few elements: none share one", UNARY("sum", "float32", "'axis': 1", 65536, 10), "local 0 64"},
+     "split(1, vector, 4), split(r0, unroll, 4), split(r0.0, group, 128), split(1.0, group, 128), split(0, group, 2)"},
+    {"... with a rest", SOFTMAX(4096, 1001),
+     "split(r0, loop, 32), split(r0.1, group, 32), split(1, group, 32), split(0, group, 8)"},
+    {"sums of rows", UNARY("sum", "float32", "'axis': 1", 65536, 1024),
+     "split(r0, unroll, 4), split(r0.0, group, 128), split(0, group, 2)"},
+    {"... few of them", UNARY("sum", "float32", "'axis': 1", 200, 4096), "split(r0, unroll, 4), split(r0.0, group, 256)"},
+    {"... of few elements: none share one", UNARY("sum", "float32", "'axis': 1", 65536, 10), "split(0, group, 64)"},
     {"sums of columns: in parts", UNARY("sum", "float32", "'axis': 0", 65536, 1024),
-     "split 1 64, vector 0 4, local 0 64, local 4 4"},
+     "partial(r0, global, 64), split(0, vector, 4), split(0.0, group, 64), split(r0, group, 4)"},
 };
 enum { NFORMS = sizeof forms / sizeof forms[0] };
 

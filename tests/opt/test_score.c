@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scores that the work-items of a group compute together (BL_MOVE_SCORE): move lists on attention with sizes that are no
+/* Scores that the work-items of a group compute together (BL_STAGE_VALUES): move lists on attention with sizes that are no
  * multiples, on every device with work-groups, against the nest without moves; refusals; and the contents of the kernels. */
 #include "engine/lower/lower.h"
 #include "engine/opt/heuristic.h"
@@ -36,39 +36,55 @@ static const struct {
     bool taken;
     const char *moves;
 } rows[] = {
-    {"one row, one key a work-item", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "local 2 16, score 3 1"},
-    {"some keys", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "local 2 16, score 3 3"},
-    {"all keys in one block", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "local 2 16, score 3 4"},
-    {"more than all keys", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "local 2 16, score 3 5"},
-    {"vectors of a row", ATTENTION(2, 33, 64, 8, 18, ""), 0, true, "vector 2 4, local 2 5, score 4 2"},
-    {"several of them", ATTENTION(2, 33, 64, 8, 18, ""), 0, true, "vector 2 2, tile 2 3, local 2 3, score 5 4"},
-    {"rows of a work-item", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "vector 2 4, local 2 4, tile 1 4, score 5 4"},
-    {"rows of a group", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "vector 2 4, local 2 4, tile 1 4, local 1 4, score 6 4"},
-    {"a loop over rows", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "local 2 16, chunk 1 3, score 4 2"},
-    {"a loop over columns", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "local 2 4, tile 1 2, score 5 4"},
-    {"unrolled sums", ATTENTION(2, 33, 60, 8, 16, ""), 0, true, "vector 2 4, local 2 4, tile 1 2, score 5 4, tile 7 4, tile 6 4"},
-    {"rows alone", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "tile 1 2, local 1 8, score 5 8"},
-    {"no work-items", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "tile 1 2, score 4 8"},
-    {"lanes along rows", ATTENTION(2, 32, 64, 8, 16, ""), 0, false, "local 2 16, vector 1 4, score 4 2"},
-    {"causal", ATTENTION(2, 37, 37, 9, 11, "'causal': true"), 0, true, "local 2 11, tile 1 2, local 1 3, score 5 2"},
-    {"so few that no sum follows another", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true, "local 1 9, score 3 2"},
-    {"so few, by tiles", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true, "local 1 9, tile 2 3, score 4 2"},
-    {"keys that go on together", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "tile 3 4"},
-    {"lanes along them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "vector 3 4"},
-    {"a block of them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "chunk 3 8"},
-    {"an operand in panels", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "pack 1 0"},
-    {"twice", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "local 2 16, score 3 2, score 3 2"},
-    {"not the size of a key", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "local 2 16, score 4 2"},
-    {"work-items after it", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "local 2 16, score 3 2, local 1 2"},
-    {"gradient to queries", GRADIENT(2, 48, 8, ""), 0, true, "vector 2 4, local 2 2, tile 1 4, local 1 4, score 6 4"},
-    {"nothing divides", GRADIENT(2, 43, 7, "'causal': true"), 0, true, "vector 2 4, local 2 2, tile 1 3, local 1 4, score 6 3"},
-    {"gradient to keys", GRADIENT(2, 48, 8, ""), 1, true, "vector 2 4, local 2 2, tile 1 4, local 1 4, score 6 4"},
+    {"one row, one key a work-item", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "split(2, group, 16), stage(r0, values, 1)"},
+    {"some keys", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "split(2, group, 16), stage(r0, values, 3)"},
+    {"all keys in one block", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "split(2, group, 16), stage(r0, values, 4)"},
+    {"more than all keys", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(2, group, 16), stage(r0, values, 5)"},
+    {"vectors of a row", ATTENTION(2, 33, 64, 8, 18, ""), 0, true,
+     "split(2, vector, 4), split(2.0, group, 5), stage(r0, values, 2)"},
+    {"several of them", ATTENTION(2, 33, 64, 8, 18, ""), 0, true,
+     "split(2, vector, 2), split(2.0, unroll, 3), split(2.0.0, group, 3), stage(r0, values, 4)"},
+    {"rows of a work-item", ATTENTION(2, 33, 64, 8, 16, ""), 0, true,
+     "split(2, vector, 4), split(2.0, group, 4), split(1, unroll, 4), stage(r0, values, 4)"},
+    {"rows of a group", ATTENTION(2, 33, 64, 8, 16, ""), 0, true,
+     "split(2, vector, 4), split(2.0, group, 4), split(1, unroll, 4), split(1.0, group, 4), stage(r0, values, 4)"},
+    {"a loop over rows", ATTENTION(2, 33, 64, 8, 16, ""), 0, true,
+     "split(2, group, 16), split(1, loop, 3), stage(r0, values, 2)"},
+    {"a loop over columns", ATTENTION(2, 33, 64, 8, 16, ""), 0, true,
+     "split(2, group, 4), split(1, unroll, 2), stage(r0, values, 4)"},
+    {"unrolled sums", ATTENTION(2, 33, 60, 8, 16, ""), 0, true,
+     "split(2, vector, 4), split(2.0, group, 4), split(1, unroll, 2), stage(r0, values, 4), split(r128, unroll, 4), split(r0.1, "
+     "unroll, 4)"},
+    {"rows alone", ATTENTION(2, 33, 64, 8, 16, ""), 0, true, "split(1, unroll, 2), split(1.0, group, 8), stage(r0, values, 8)"},
+    {"no work-items", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(1, unroll, 2), stage(r0, values, 8)"},
+    {"lanes along rows", ATTENTION(2, 32, 64, 8, 16, ""), 0, false,
+     "split(2, group, 16), split(1, vector, 4), stage(r0, values, 2)"},
+    {"causal", ATTENTION(2, 37, 37, 9, 11, "'causal': true"), 0, true,
+     "split(2, group, 11), split(1, unroll, 2), split(1.0, group, 3), stage(r0, values, 2)"},
+    {"so few that no sum follows another", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true,
+     "split(1, group, 9), stage(r0, values, 2)"},
+    {"so few, by tiles", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true,
+     "split(1, group, 9), split(2, unroll, 3), stage(r0, values, 2)"},
+    {"keys that go on together", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(r0, unroll, 4)"},
+    {"lanes along them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(r0, vector, 4)"},
+    {"a block of them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(r0, loop, 8)"},
+    {"an operand in panels", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "stage(b2, panels)"},
+    {"twice", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(2, group, 16), stage(r0, values, 2), stage(r0.0, values, 2)"},
+    {"not the size of a key", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "split(2, group, 16), stage(r128, values, 2)"},
+    {"work-items after it", ATTENTION(2, 33, 64, 8, 16, ""), 0, false,
+     "split(2, group, 16), stage(r0, values, 2), split(1, group, 2)"},
+    {"gradient to queries", GRADIENT(2, 48, 8, ""), 0, true,
+     "split(2, vector, 4), split(2.0, group, 2), split(1, unroll, 4), split(1.0, group, 4), stage(r0, values, 4)"},
+    {"nothing divides", GRADIENT(2, 43, 7, "'causal': true"), 0, true,
+     "split(2, vector, 4), split(2.0, group, 2), split(1, unroll, 3), split(1.0, group, 4), stage(r0, values, 3)"},
+    {"gradient to keys", GRADIENT(2, 48, 8, ""), 1, true,
+     "split(2, vector, 4), split(2.0, group, 2), split(1, unroll, 4), split(1.0, group, 4), stage(r0, values, 4)"},
     {"nothing divides, keys", GRADIENT(2, 43, 7, "'causal': true"), 1, true,
-     "vector 2 4, local 2 2, tile 1 3, local 1 4, score 6 3"},
-    {"some queries at once", GRADIENT(2, 97, 5, ""), 1, true, "tile 3 8, local 1 8, score 4 1"},
-    {"lanes along queries", GRADIENT(2, 97, 5, ""), 1, true, "vector 3 4, local 1 8, score 4 1"},
+     "split(2, vector, 4), split(2.0, group, 2), split(1, unroll, 3), split(1.0, group, 4), stage(r0, values, 3)"},
+    {"some queries at once", GRADIENT(2, 97, 5, ""), 1, true, "split(r0, unroll, 8), split(1, group, 8), stage(r0.0, values, 1)"},
+    {"lanes along queries", GRADIENT(2, 97, 5, ""), 1, true, "split(r0, vector, 4), split(1, group, 8), stage(r0.0, values, 1)"},
     {"two lanes, some turns a work-item", GRADIENT(2, 43, 7, "'causal': true"), 1, true,
-     "vector 3 2, tile 1 3, local 1 3, score 5 3"},
+     "split(r0, vector, 2), split(1, unroll, 3), split(1.0, group, 3), stage(r0.0, values, 3)"},
 };
 
 static void run_row(bl_device *dev, int i)
@@ -143,17 +159,23 @@ static const struct {
     const char *moves;
 } chosen[] = {
     {"long", ATTENTION(8, 4096, 4096, 64, 64, ""), &large, 0,
-     "vector 2 4, local 2 16, tile 1 4, local 1 16, score 6 4, tile 11 4, tile 8 4, tile 7 4"},
+     "split(2, vector, 4), split(2.0, group, 16), split(1, unroll, 4), split(1.0, group, 16), stage(r0, values, 4), split(r3199, "
+     "unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
     {"long, little memory", ATTENTION(8, 4096, 4096, 64, 64, ""), &small, 0,
-     "vector 2 4, local 2 16, tile 1 4, local 1 8, score 6 2, tile 11 4, tile 8 4, tile 7 4"},
+     "split(2, vector, 4), split(2.0, group, 16), split(1, unroll, 4), split(1.0, group, 8), stage(r0, values, 2), split(r3199, "
+     "unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
     {"few rows", ATTENTION(1, 128, 512, 64, 64, ""), &large, 0,
-     "vector 1 4, local 1 16, tile 0 4, local 0 2, score 5 4, tile 10 4, tile 7 4, tile 6 4"},
+     "split(1, vector, 4), split(1.0, group, 16), split(0, unroll, 4), split(0.0, group, 2), stage(r0, values, 4), split(r3199, "
+     "unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
     {"wide", ATTENTION(2, 1024, 1024, 256, 256, ""), &large, 0,
-     "vector 2 4, tile 2 2, local 2 32, tile 1 4, local 1 8, score 7 4, tile 12 4, tile 9 4, tile 8 4"},
+     "split(2, vector, 4), split(2.0, unroll, 2), split(2.0.0, group, 32), split(1, unroll, 4), split(1.0, group, 8), stage(r0, "
+     "values, 4), split(r3199, unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
     {"gradient to queries", GRADIENT(8, 4096, 64, ""), &large, 0,
-     "vector 2 4, local 2 16, tile 1 4, local 1 16, score 6 4, tile 12 4, tile 9 4, tile 8 4, tile 7 4"},
+     "split(2, vector, 4), split(2.0, group, 16), split(1, unroll, 4), split(1.0, group, 16), stage(r0, values, 4), split(r3199, "
+     "unroll, 4), split(r160, unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
     {"gradient to keys", GRADIENT(8, 4096, 64, ""), &large, 1,
-     "vector 2 4, local 2 16, tile 1 4, local 1 16, score 6 4, tile 9 4, tile 8 4, tile 7 4"},
+     "split(2, vector, 4), split(2.0, group, 16), split(1, unroll, 4), split(1.0, group, 16), stage(r0, values, 4), split(r160, "
+     "unroll, 4), split(r128, unroll, 4), split(r0.1, unroll, 4)"},
 };
 enum { NCHOSEN = sizeof chosen / sizeof chosen[0] };
 

@@ -39,50 +39,80 @@
 static const struct {
     const char *name, *document, *moves;
 } rows[] = {
-    {"one copy", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 4, share 1 4"},
-    {"two copies", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 5"},
-    {"one of each", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 4"},
-    {"the whole reduction", PRODUCT("float32", 32, 24, 32), "local 0 8, local 2 8, share 0 4, share 1 4"},
-    {"other turns for each", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 1"},
-    {"padded", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 1285, share 1 261"},
-    {"swizzled", PRODUCT("float32", 32, 32, 32), "local 0 8, local 2 8, chunk 4 8, share 0 7, share 1 6"},
+    {"one copy", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1), stage(b2, local, 1)"},
+    {"two copies", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, local, 1 double)"},
+    {"one of each", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, local, 1)"},
+    {"the whole reduction", PRODUCT("float32", 32, 24, 32),
+     "split(0, group, 8), split(1, group, 8), stage(b1, local, 1), stage(b2, local, 1)"},
+    {"other turns for each", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, local, 0 double)"},
+    {"padded", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double padded 5), stage(b2, local, 1 double "
+     "padded 1)"},
+    {"swizzled", PRODUCT("float32", 32, 32, 32),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double swizzled), stage(b2, local, 1 "
+     "swizzled)"},
     {"padded and swizzled", PRODUCT("float32", 64, 32, 64),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 1027, share 1 1027"},
-    {"fewer elements than work-items", PRODUCT("float32", 33, 30, 40), "local 0 8, local 2 8, chunk 4 3, share 0 5, share 1 5"},
-    {"a rest of the reduction", PRODUCT("float32", 20, 37, 40), "local 0 8, local 2 8, chunk 4 8, share 1 5, share 2 5"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double swizzled padded 4), stage(b2, local, 0 double swizzled padded 4)"},
+    {"fewer elements than work-items", PRODUCT("float32", 33, 30, 40),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 3), stage(b1, local, 1 double), stage(b2, local, 1 double)"},
+    {"a rest of the reduction", PRODUCT("float32", 20, 37, 40),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1:1, local, 1 double), stage(b2, local, 1 double)"},
     {"a tile", PRODUCT("float32", 64, 32, 64),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"nothing fits", PRODUCT("float32", 61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"a loop of outputs inside", PRODUCT("float32", 48, 32, 48),
-     "local 0 8, chunk 0 2, local 3 8, chunk 5 8, share 0 5, share 1 5"},
-    {"a shared reduction in a loop", PRODUCT("float32", 12, 32, 20), "chunk 0 2, local 3 8"},
+     "split(0, group, 8), split(0.0, loop, 2), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, "
+     "local, 1 double)"},
+    {"a shared reduction in a loop", PRODUCT("float32", 12, 32, 20), "split(0, loop, 2), split(r0, group, 8)"},
     {"scalars of a tile", PRODUCT("float32", 64, 32, 64),
-     "local 1 8, tile 1 4, tile 0 4, local 0 8, chunk 6 8, share 0 5, share 1 5"},
-    {"lanes along the reduction", PRODUCT("float32", 24, 64, 24), "local 0 8, local 2 8, vector 4 4, share 0 1, share 1 1025"},
+     "split(1, group, 8), split(1.0, unroll, 4), split(0, unroll, 4), split(0.0, group, 8), split(r0, loop, 8), stage(b1, local, "
+     "1 double), stage(b2, local, 1 double)"},
+    {"lanes along the reduction", PRODUCT("float32", 24, 64, 24),
+     "split(0, group, 8), split(1, group, 8), split(r0, vector, 4), stage(b1, local, 0 double), stage(b2, local, 0 double padded "
+     "4)"},
     {"transposed", TRANSPOSED(61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"float16", PRODUCT("float16", 61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"bfloat16", PRODUCT("bfloat16", 64, 32, 64),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"float16 in 16 bits", PRODUCT("float16", 61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 66561, share 1 65537"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4 narrow), stage(b2, local, 0 double narrow)"},
     {"float16 in 16 bits, one by one", PRODUCT("float16", 32, 32, 32),
-     "local 0 8, local 2 8, chunk 4 8, share 0 65543, share 1 65540"},
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double swizzled narrow), stage(b2, local, 1 "
+     "narrow)"},
     {"bfloat16 in 16 bits", PRODUCT("bfloat16", 64, 32, 64),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 66561, share 1 65537"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4 narrow), stage(b2, local, 0 double narrow)"},
     {"bfloat16 in 16 bits, transposed lanes", PRODUCT("bfloat16", 24, 64, 24),
-     "local 0 8, local 2 8, vector 4 4, share 0 65537, share 1 66561"},
-    {"one operand in 16 bits", PRODUCT("float16", 33, 30, 40), "local 0 8, local 2 8, chunk 4 3, share 0 65541, share 1 5"},
+     "split(0, group, 8), split(1, group, 8), split(r0, vector, 4), stage(b1, local, 0 double narrow), stage(b2, local, 0 double "
+     "padded 4 narrow)"},
+    {"one operand in 16 bits", PRODUCT("float16", 33, 30, 40),
+     "split(0, group, 8), split(1, group, 8), split(r0, loop, 3), stage(b1, local, 1 double narrow), stage(b2, local, 1 double)"},
     {"int32", PRODUCT("int32", 61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"uint8", PRODUCT("uint8", 61, 40, 75),
-     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
+     "split(1, vector, 4), split(1.0, group, 8), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 4), split(r0, "
+     "unroll, 8), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double)"},
     {"a window", CONV("float32", 2, 6, 9, 11, 20, 3, "'padding': 1"),
-     "vector 3 4, local 3 2, local 2 4, tile 1 4, local 1 4, tile 10 3, share 0 1029, share 1 1029"},
+     "split(3, vector, 4), split(3.0, group, 2), split(2, group, 4), split(1, unroll, 4), split(1.0, group, 4), split(r1, "
+     "unroll, 3), stage(b1, local, 1 double padded 4), stage(b2, local, 1 double padded 4)"},
     {"a window with strides", CONV("float32", 2, 6, 19, 17, 20, 3, "'padding': 1, 'stride': 2"),
-     "vector 3 4, local 3 2, local 2 4, tile 1 4, local 1 4, tile 11 3, share 0 1029, share 1 1029"},
+     "split(3, vector, 4), split(3.0, group, 2), split(2, group, 4), split(1, unroll, 4), split(1.0, group, 4), split(r2, "
+     "unroll, 3), stage(b1, local, 1 double padded 4), stage(b2, local, 1 double padded 4)"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
@@ -157,39 +187,57 @@ static const struct {
     const char *moves;
 } chosen[] = {
     {"large", PRODUCT("float32", 1024, 1024, 1024), false,
-     "vector 1 4, local 1 16, tile 1 2, tile 0 8, local 0 16, chunk 7 8, tile 8 8, share 1 1, share 0 1025"},
+     "split(1, vector, 4), split(1.0, group, 16), split(1.0.0, unroll, 2), split(0, unroll, 8), split(0.0, group, 16), split(r0, "
+     "loop, 8), split(r0.1, unroll, 8), stage(b2, local, 0 double), stage(b1, local, 0 double padded 4)"},
     {"middling", PRODUCT("float32", 256, 256, 256), false,
-     "vector 1 4, local 1 16, tile 0 4, local 0 16, chunk 6 16, tile 7 8, share 0 5, share 1 1029"},
+     "split(1, vector, 4), split(1.0, group, 16), split(0, unroll, 4), split(0.0, group, 16), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b1, local, 1 double), stage(b2, local, 1 double padded 4)"},
     {"a layer", PRODUCT("float32", 128, 784, 512), false,
-     "vector 1 4, local 1 16, tile 0 4, local 0 16, chunk 6 16, tile 7 8, share 0 5, share 1 1029"},
+     "split(1, vector, 4), split(1.0, group, 16), split(0, unroll, 4), split(0.0, group, 16), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b1, local, 1 double), stage(b2, local, 1 double padded 4)"},
     {"small", PRODUCT("float32", 96, 64, 64), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 5, share 0 1029"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double), stage(b1, local, 1 double padded 4)"},
     {"nothing divides", PRODUCT("float32", 67, 259, 133), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 8, chunk 6 7, tile 7 7, share 0 1, share 1 1025"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 8), split(r0, loop, 7), split(r0.1, "
+     "unroll, 7), stage(b1, local, 0 double), stage(b2, local, 0 double padded 4)"},
     {"a prime reduction", PRODUCT("float32", 64, 67, 64), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 8, tile 8 8, share 2 1, share 0 1025"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 8), split(r0.1, "
+     "unroll, 8), stage(b2, local, 0 double), stage(b1, local, 0 double padded 4)"},
     {"transposed", TRANSPOSED(64, 96, 72), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 1029, share 0 5"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double padded 4), stage(b1, local, 1 double)"},
     {"batched", BATCHED(4, 64, 32, 64), true,
-     "vector 2 4, local 2 8, tile 1 4, local 1 8, chunk 7 16, tile 8 8, share 1 5, share 0 1029"},
+     "split(2, vector, 4), split(2.0, group, 8), split(1, unroll, 4), split(1.0, group, 8), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double), stage(b1, local, 1 double padded 4)"},
     {"float16", PRODUCT("float16", 96, 64, 64), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 0 5, share 1 1029"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b1, local, 1 double), stage(b2, local, 1 double padded 4)"},
     {"bfloat16", PRODUCT("bfloat16", 96, 64, 64), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 65541, share 0 66565"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double narrow), stage(b1, local, 1 double padded 4 narrow)"},
     {"int32", PRODUCT("int32", 96, 64, 64), true,
-     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 5, share 0 1029"},
+     "split(1, vector, 4), split(1.0, group, 8), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double), stage(b1, local, 1 double padded 4)"},
     {"windows", CONV("float32", 2, 16, 14, 14, 32, 3, "'padding': 1"), true,
-     "vector 3 4, local 3 4, local 2 2, tile 1 4, local 1 8, tile 9 3, share 1 5, share 0 1029"},
+     "split(3, vector, 4), split(3.0, group, 4), split(2, group, 2), split(1, unroll, 4), split(1.0, group, 8), split(r2, "
+     "unroll, 3), stage(b2, local, 1 double), stage(b1, local, 1 double padded 4)"},
     {"larger windows", CONV("float32", 2, 8, 15, 17, 32, 5, "'padding': 2, 'stride': 2"), true,
-     "vector 3 4, local 3 2, tile 3 2, local 2 2, tile 1 4, local 1 8, tile 10 5, share 0 1025, share 1 1025"},
+     "split(3, vector, 4), split(3.0, group, 2), split(3.0.0, unroll, 2), split(2, group, 2), split(1, unroll, 4), split(1.0, "
+     "group, 8), split(r2, unroll, 5), stage(b1, local, 0 double padded 4), stage(b2, local, 0 double padded 4)"},
     {"pictures of one pixel a window", CONV("float32", 2, 32, 12, 12, 32, 1, ""), true,
-     "vector 2 4, local 2 8, tile 1 4, local 1 8, chunk 6 16, tile 7 8, share 1 5, share 0 1029"},
+     "split(2, vector, 4), split(2.0, group, 8), split(1, unroll, 4), split(1.0, group, 8), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b2, local, 1 double), stage(b1, local, 1 double padded 4)"},
     {"a gradient of windows", CONV_GRADIENT(2, 32, 12, 12, 16, 3), true,
-     "edges 1 0, vector 3 4, local 3 2, tile 3 2, local 2 2, tile 1 4, local 1 8, tile 10 8, share 1 5, share 0 5"},
-    {"too few rows", PRODUCT("float32", 8, 512, 512), false, "local 1 32, tile 1 4, tile 0 8, tile 4 4"},
-    {"too little work", PRODUCT("float32", 32, 32, 32), false, "local 1 32, tile 0 8, local 0 4, tile 3 4"},
+     "stage(b2, halo, 0), split(3, vector, 4), split(3.0, group, 2), split(3.0.0, unroll, 2), split(2, group, 2), split(1, "
+     "unroll, 4), split(1.0, group, 8), split(r32, unroll, 8), stage(b3, local, 1 double), stage(b1, local, 1 double)"},
+    {"too few rows", PRODUCT("float32", 8, 512, 512), false,
+     "split(1, group, 32), split(1.0, unroll, 4), split(0, unroll, 8), split(r0, unroll, 4)"},
+    {"too little work", PRODUCT("float32", 32, 32, 32), false,
+     "split(1, group, 32), split(0, unroll, 8), split(0.0, group, 4), split(r0, unroll, 4)"},
     {"float64", PRODUCT("float64", 96, 64, 64), false,
-     "vector 1 2, local 1 16, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 0 5, share 1 1029"},
+     "split(1, vector, 2), split(1.0, group, 16), split(0, unroll, 4), split(0.0, group, 4), split(r0, loop, 16), split(r0.1, "
+     "unroll, 8), stage(b1, local, 1 double), stage(b2, local, 1 double padded 4)"},
 };
 enum { NCHOSEN = sizeof chosen / sizeof chosen[0] };
 
@@ -232,7 +280,7 @@ static void test_instructions(void **state)
         bl_err err = {0};
         int depth = 0, barriers = 0, loads = 0, products = 0;
 
-        if (strstr(chosen[i].moves, "share") == NULL || strcmp(chosen[i].name, "float64") == 0)
+        if (strstr(chosen[i].moves, "stage(") == NULL || strcmp(chosen[i].name, "float64") == 0)
             continue;
         test_graph_open(chosen[i].document, &graph);
         schedule = test_graph_schedule(&graph, gpu.units);
@@ -267,13 +315,26 @@ static void test_room(void **state)
         bool legal;
         uint32_t bytes;
     } sizes[] = {
-        {"float32", "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 5", true, 1024},
-        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 5", true, 1024},
-        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 5", true, 768},
-        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 65541", true, 512},
-        {"bfloat16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 65541", true, 512},
-        {"float32", "local 0 8, local 2 8, chunk 4 8, share 0 65541", false, 0},
-        {"int16", "local 0 8, local 2 8, chunk 4 8, share 0 65541", false, 0},
+        {"float32",
+         "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, local, 1 double)",
+         true, 1024},
+        {"float16",
+         "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, local, 1 double)",
+         true, 1024},
+        {"float16",
+         "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double narrow), stage(b2, local, 1 "
+         "double)",
+         true, 768},
+        {"float16",
+         "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double narrow), stage(b2, local, 1 "
+         "double narrow)",
+         true, 512},
+        {"bfloat16",
+         "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double narrow), stage(b2, local, 1 "
+         "double narrow)",
+         true, 512},
+        {"float32", "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double narrow)", false, 0},
+        {"int16", "split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double narrow)", false, 0},
     };
     static const struct {
         bl_device_info info;

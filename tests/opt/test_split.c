@@ -36,31 +36,35 @@
 static const struct {
     const char *name, *document, *moves;
 } rows[] = {
-    {"alone", PRODUCT("float32", 12, 64, 20), "split 2 4"},
-    {"with what follows", LAYER("float32", 12, 64, 20), "split 2 4"},
-    {"of float16", LAYER("float16", 12, 64, 20), "split 2 4"},
-    {"of int32", LAYER("int32", 12, 64, 20), "split 2 4"},
-    {"of a named dimension", NAMED, "split 2 4"},
-    {"a group's tile", PRODUCT("float32", 32, 64, 32), "split 2 4, local 0 8, local 2 8, chunk 5 8, share 0 5, share 1 5"},
-    {"a shared part", LAYER("float32", 12, 64, 20), "split 2 4, local 3 8"},
-    {"panels", LAYER("float32", 12, 64, 20), "split 2 4, vector 1 4, tile 0 3, pack 0 0, pack 1 0"},
-    {"a panel before", LAYER("float32", 12, 64, 20), "pack 0 0, split 2 4, tile 0 3"},
-    {"windows", CONV(2, 8, 6, 7, 6, 3), "split 4 4, local 1 2"},
-    {"windows with edges", CONV(2, 8, 6, 7, 6, 3), "edges 1 0, split 4 4, local 1 2"},
-    {"a sum", ROWS("sum", "float32", 5, 96), "split 1 3"},
-    {"a maximum", ROWS("max", "float32", 5, 96), "split 1 3"},
-    {"a product of elements", ROWS("prod", "int32", 5, 96), "split 1 3"},
+    {"alone", PRODUCT("float32", 12, 64, 20), "partial(r0, global, 4)"},
+    {"with what follows", LAYER("float32", 12, 64, 20), "partial(r0, global, 4)"},
+    {"of float16", LAYER("float16", 12, 64, 20), "partial(r0, global, 4)"},
+    {"of int32", LAYER("int32", 12, 64, 20), "partial(r0, global, 4)"},
+    {"of a named dimension", NAMED, "partial(r0, global, 4)"},
+    {"a group's tile", PRODUCT("float32", 32, 64, 32),
+     "partial(r0, global, 4), split(0, group, 8), split(1, group, 8), split(r0, loop, 8), stage(b1, local, 1 double), stage(b2, "
+     "local, 1 double)"},
+    {"a shared part", LAYER("float32", 12, 64, 20), "partial(r0, global, 4), split(r0, group, 8)"},
+    {"panels", LAYER("float32", 12, 64, 20),
+     "partial(r0, global, 4), split(1, vector, 4), split(0, unroll, 3), stage(b2, panels), stage(b6, panels)"},
+    {"a panel before", LAYER("float32", 12, 64, 20), "stage(b2, panels), partial(r0, global, 4), split(0, unroll, 3)"},
+    {"windows", CONV(2, 8, 6, 7, 6, 3), "partial(r0, global, 4), split(1, group, 2)"},
+    {"windows with edges", CONV(2, 8, 6, 7, 6, 3), "stage(b2, halo, 0), partial(r0, global, 4), split(1, group, 2)"},
+    {"a sum", ROWS("sum", "float32", 5, 96), "partial(r0, global, 3)"},
+    {"a maximum", ROWS("max", "float32", 5, 96), "partial(r0, global, 3)"},
+    {"a product of elements", ROWS("prod", "int32", 5, 96), "partial(r0, global, 3)"},
     {"two sums of a row",
      DOC(IN("x", "float32", 6, 64), NODE("a", "sum", "'x'", "'axis': 1") ", " NODE("b", "max", "'x'", "'axis': 1"), "'a', 'b'"),
-     "split 1 4, local 2 4"},
+     "partial(r0, global, 4), split(r0, group, 4)"},
     {"a norm, and who divides by it",
      DOC(IN("x", "float32", 6, 64),
          NODE("q", "mul", "'x', 'x'", "") ", " NODE("s", "sum", "'q'", "'axis': 1, 'keepdim': true") ", " NODE("y", "div",
                                                                                                                "'x', 's'", ""),
          "'y'"),
-     "split 2 4"},
+     "partial(r0, global, 4)"},
     {"a weight's gradient, part by part", GRADIENT(8, 4, 6, 7, 8, 3),
-     "split 4 4, vector 0 4, tile 0 2, tile 2 2, pack 0 0, tile 9 2, first 2 0, first 3 0, first 3 0"},
+     "partial(r0, global, 4), split(0, vector, 4), split(0.0, unroll, 2), split(1, unroll, 2), stage(b1, panels), split(r2, "
+     "unroll, 2), order(1.0, fastest), order(2, fastest), order(3, fastest)"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
@@ -176,7 +180,7 @@ static void test_chosen(void **state)
         bl_tune_init(&tune, graph.graph->ir, nest->sink, nest->nparams);
         bl_heuristic(&tune, &gpu);
         for (int k = 0; k < tune.nmoves; k++)
-            parts = tune.moves[k].kind == BL_MOVE_SPLIT ? tune.moves[k].amount : parts;
+            parts = tune.moves[k].kind == BL_PARTIAL_GLOBAL ? tune.moves[k].size : parts;
         bl_tune_print(&tune, &text);
         if (parts != chosen[i].parts) {
             print_error("%s: %s has \"%s\", not %lld parts\n", chosen[i].name, nest->name, bl_text_get(&text),

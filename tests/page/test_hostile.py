@@ -143,7 +143,7 @@ class Large(Scene):
 
     def test_graph_of_800_nodes(self):
         nodes = [{"id": f"n{i}", "op": "add", "dtype": "float32", "shape": [4], "in": [f"n{i - 1}" if i else "x"], "kernels": [i % 3]} for i in range(800)]
-        kernels = [{"index": k, "name": f"k{k}", "key": None, "us": None, "launches": 0, "flops": 1, "bytes": 1, "share_of_peak": None, "bound": None, "moves": ["tile 0 2"], "nest": None, "source": None, "nodes": []} for k in range(3)]
+        kernels = [{"index": k, "name": f"k{k}", "key": None, "us": None, "launches": 0, "flops": 1, "bytes": 1, "share_of_peak": None, "bound": None, "moves": ["split(0, unroll, 2)"], "nest": None, "source": None, "nodes": []} for k in range(3)]
         page = self.open(self.server.url, key=self.user)
         page.route("**/plan*", lambda route: route.fulfill(body=json.dumps({"entry": "main", "device": "interp:0", "nodes": nodes, "kernels": kernels, "buffers": [], "truncated": False}), content_type="application/json"))
         page.evaluate("location.hash = '#/programs/line'")

@@ -239,7 +239,7 @@ static void test_fixed_moves(void **state)
     assert_int_equal(bl_plan_remake(plan, &options, &again, &err), BL_OK);
     assert_string_equal(bl_plan_get_moves(again), bl_plan_get_moves(plain));
     bl_plan_release(again);
-    options.fixed = "0123456789abcdef vector 1 4\nnonsense\n";
+    options.fixed = "0123456789abcdef split(1, vector, 4)\nnonsense\n";
     assert_int_equal(bl_plan_remake(plan, &options, &again, &err), BL_OK);
     assert_string_equal(bl_plan_get_moves(again), bl_plan_get_moves(plan));
     bl_plan_release(again);

@@ -73,12 +73,12 @@ class Texts(unittest.TestCase):
         self.assertRegex(told, r"^0 of [1-9]\d* kernels differ\n$")
 
     def test_a_diff_shows_text_and_moves(self):
-        old = {"as:h100": {"a.main": [("k", "vector 0 4", "one\ntwo\n")], "a.same": [("k", "tile 0 2", "x\n")]}}
-        new = {"as:h100": {"a.main": [("k", "vector 0 8", "one\n2\n")], "a.same": [("k", "tile 0 4", "x\n")]}}
+        old = {"as:h100": {"a.main": [("k", "split(0, vector, 4)", "one\ntwo\n")], "a.same": [("k", "split(0, unroll, 2)", "x\n")]}}
+        new = {"as:h100": {"a.main": [("k", "split(0, vector, 8)", "one\n2\n")], "a.same": [("k", "split(0, unroll, 4)", "x\n")]}}
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
             self.assertFalse(texts.print_diff(old, new))
         self.assertEqual(out.getvalue().splitlines(), [
-            "--- old/as:h100/a.main.0", "+++ new/as:h100/a.main.0", "@@ -1,3 +1,3 @@", "-// k: vector 0 4", "+// k: vector 0 8", " one", "-two", "+2",
+            "--- old/as:h100/a.main.0", "+++ new/as:h100/a.main.0", "@@ -1,3 +1,3 @@", "-// k: split(0, vector, 4)", "+// k: split(0, vector, 8)", " one", "-two", "+2",
             "1 of 2 kernels differ"])
 
 

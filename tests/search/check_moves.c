@@ -39,7 +39,7 @@ typedef struct checker {
     char file[MOST_FILES][1024];
     long checked, refused, wrong;
     long used[BL_MOVE_KINDS], dtypes[BL_TRIAL_F64 + 1];
-    long folds; /* BL_MOVE_LOCAL on a reduction: the work-items of a group share a sum */
+    long folds; /* BL_SPLIT_GROUP on a reduction: the work-items of a group share a sum */
 } checker;
 
 static uint64_t next_random(uint64_t *state)
@@ -184,8 +184,8 @@ static int count_kind(const steps *list, bl_move_kind kind)
  * blocked sum, or a matrix unit: in three of four cases keeps only the lists of one such kind, if any. */
 static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 {
-    static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL,  BL_MOVE_SHARE,  BL_MOVE_LOCAL, BL_MOVE_SPLIT,
-                                        BL_MOVE_SCORE, BL_MOVE_KBLOCK, BL_MOVE_MATRIX, BL_MOVE_SEND};
+    static const bl_move_kind rare[] = {BL_STAGE_LOCAL,  BL_SPLIT_GROUP,   BL_STAGE_LOCAL, BL_SPLIT_GROUP,    BL_PARTIAL_GLOBAL,
+                                        BL_STAGE_VALUES, BL_PARTIAL_LOCAL, BL_UNIT_MATRIX, BL_PARTIAL_SCATTER};
     bl_move_kind kind = rare[next_random(seed) % (sizeof rare / sizeof rare[0])];
     bool only = next_random(seed) % 4 != 0;
     int kept = 0;
@@ -201,14 +201,15 @@ static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 static candidate *make(checker *c, const subject *s, const steps *what, const bl_target *target)
 {
     bl_err err = {0};
+    bl_text moves = {0};
     candidate *made = candidate_make(s, what, target, &err);
 
     if (made == NULL && err.status == BL_EBUG) {
         c->wrong++;
         printf("%s with %d moves: %s\n", s->nest->name, what == NULL ? -1 : what->n, err.text);
-        for (int i = 0; what != NULL && i < what->n; i++)
-            printf("  %s of axis or parameter %d, part %d: %lld\n", bl_move_rows[what->at[i].kind].name, what->at[i].name.origin,
-                   what->at[i].name.part, (long long)what->at[i].amount);
+        bl_moves_print(what == NULL ? 0 : what->n, what == NULL ? NULL : what->at, &moves);
+        printf("  %s\n", bl_text_get(&moves));
+        bl_text_fini(&moves);
     }
     return made;
 }
@@ -235,7 +236,7 @@ static candidate *walk(checker *c, const subject *s, const bl_target *target, ui
     for (int i = 0; found != NULL && i < found->nmoves; i++)
         c->used[found->moves[i].kind]++;
     for (int i = 0; found != NULL && i < at.n; i++)
-        c->folds += at.at[i].kind == BL_MOVE_LOCAL && at.at[i].name.origin >= BL_MAX_DIMS;
+        c->folds += at.at[i].kind == BL_SPLIT_GROUP && at.at[i].what.origin >= BL_MAX_DIMS;
     free(all);
     return found;
 }
@@ -418,7 +419,7 @@ static void report(const checker *c, const char *device, long first)
 
     printf("%s: %ld pairs from %ld on, %ld refused, %ld wrong; moves:", device, c->checked, first, c->refused, c->wrong);
     for (int i = 0; i < BL_MOVE_KINDS; i++)
-        printf(" %s=%ld", bl_move_rows[i].name, c->used[i]);
+        printf(" %s_%s=%ld", bl_move_rows[i].move, bl_move_rows[i].kind, c->used[i]);
     printf(" fold=%ld; results:", c->folds);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         printf(" %s=%ld", dtypes[i], c->dtypes[i]);

@@ -139,7 +139,7 @@ static uint64_t cost_of(bench *b, const bl_search_report *report, uint64_t (*cos
     assert_true(subject_init(&s, &b->nest, 2));
     bl_tune_init(&tune, b->nest.ir, b->nest.sink, b->nest.nparams);
     for (int i = 0; i < report->nmoves; i++) {
-        what.at[what.n++] = step_of(&tune, report->moves[i]);
+        what.at[what.n++] = report->moves[i];
         assert_true(bl_tune_apply(&tune, report->moves[i]));
     }
     c = candidate_make(&s, &what, b->nest.target, NULL);

@@ -92,7 +92,7 @@ static void test_kept(void **state)
 {
     bench b, other;
     bl_kernels *kernels = NULL, *beside = NULL;
-    bl_kernel_record out, record = record_of("vector 1 16, tile 0 6", 2);
+    bl_kernel_record out, record = record_of("split(1, vector, 16), split(0, unroll, 6)", 2);
 
     (void)state;
     open_bench(&b, SUM(6));
@@ -130,7 +130,7 @@ static void test_found_by_others(void **state)
 {
     bench b, other;
     bl_kernels *kernels = NULL, *beside = NULL;
-    bl_kernel_record out, record = record_of("vector 1 16", 2);
+    bl_kernel_record out, record = record_of("split(1, vector, 16)", 2);
 
     (void)state;
     open_bench(&b, SUM(6));
@@ -162,7 +162,7 @@ static bool operands_of(const char *document, const char *name, bl_kernels *kern
     const bl_nest *nest = NULL;
     test_graph graph;
     bl_tune tune;
-    bl_kernel_record record = record_of("vector 1 16", 1);
+    bl_kernel_record record = record_of("split(1, vector, 16)", 1);
     bool found = false;
 
     test_graph_open(document, &graph);
@@ -229,7 +229,7 @@ static void test_damaged(void **state)
         bench b;
         char aside[96], noise[4096];
         bl_kernels *kernels = NULL;
-        bl_kernel_record out, record = record_of("vector 1 16", 1);
+        bl_kernel_record out, record = record_of("split(1, vector, 16)", 1);
 
         open_bench(&b, SUM(6));
         snprintf(aside, sizeof aside, "%s.damaged", b.path);
@@ -279,7 +279,7 @@ static void test_foreign(void **state)
         bench b;
         char aside[96];
         bl_kernels *kernels = NULL;
-        bl_kernel_record out, record = record_of("vector 1 16", 1);
+        bl_kernel_record out, record = record_of("split(1, vector, 16)", 1);
         open_bench(&b, SUM(6));
         snprintf(aside, sizeof aside, "%s.damaged", b.path);
         run_sql(b.path, foreign[i]);
@@ -298,14 +298,14 @@ static void test_foreign(void **state)
 /* Inconsistent rows are ignored. */
 static void test_nonsense(void **state)
 {
-    static const char *const updates[] = {"UPDATE kernels SET moves = 'fly 1 2'", "UPDATE kernels SET moves = 'tile'",
-                                          "UPDATE kernels SET version = 100000", "UPDATE kernels SET moves = 'tile 1 2,'",
-                                          "UPDATE kernels SET moves = x'fe'"};
+    static const char *const updates[] = {
+        "UPDATE kernels SET moves = 'fly 1 2'", "UPDATE kernels SET moves = 'tile'", "UPDATE kernels SET version = 100000",
+        "UPDATE kernels SET moves = 'split(1, unroll, 2),'", "UPDATE kernels SET moves = x'fe'"};
     (void)state;
     for (size_t i = 0; i < sizeof updates / sizeof updates[0]; i++) {
         bench b;
         bl_kernels *kernels = NULL;
-        bl_kernel_record out, record = record_of("vector 1 16", 1);
+        bl_kernel_record out, record = record_of("split(1, vector, 16)", 1);
         open_bench(&b, SUM(6));
         kernels = open_kernels(b.path);
         bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
@@ -328,7 +328,7 @@ static void test_put(void **state)
                          .driver = "1",
                          .name = "r_6_40",
                          .nest = "",
-                         .moves = "tile 0 2",
+                         .moves = "split(0, unroll, 2)",
                          .version = BL_MOVES_VERSION,
                          .width = 2,
                          .tried = 9,
