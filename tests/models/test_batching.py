@@ -171,7 +171,7 @@ class Batching(ModelsTest):
             if first < last:
                 break
         self.assertLess(first, last, order)
-        self.refused(400, self.infer("ranks", document(numbers("x", [1, 4], [1, 2, 3, 4]), parameters={"priority": 4})), "3 levels")
+        self.refused(400, self.infer("ranks", document(numbers("x", [1, 4], [1, 2, 3, 4]), parameters={"priority": 4})), "levels 1 to 3")
 
     def test_timeout(self):
         occupied = self.occupying()
