@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Helper kernels: plain nests that fill a copy in global memory before the nest runs, or that sum the partial results of the nest
- * (split_k.c). */
+ * (partial.c). */
 #include "engine/opt/staging.h"
 
 bool helper_begin(staging *s, bl_dtype dtype)
@@ -69,4 +69,30 @@ const bl_node *helper_read(const staging *s, const bl_node *index)
     tune->packed[tune->npacked++] = s->helper;
     tune->nparams++;
     return load;
+}
+
+static bl_tuned_kernel kernel_of(const bl_packed *packed, const int *slot)
+{
+    bl_tuned_kernel kernel = {.helper = packed,
+                              .prefix = packed->behind ? "sum_" : "pack_",
+                              .sink = packed->sink,
+                              .nparams = packed->nfrom + 1,
+                              .slot = {slot[packed->param]}};
+    for (int i = 0; i < packed->nfrom; i++)
+        kernel.slot[1 + i] = slot[packed->from[i]];
+    return kernel;
+}
+
+int bl_tune_list_kernels(const bl_tune *tune, const int *slot, bl_tuned_kernel *out)
+{
+    int n = 0;
+
+    for (int i = 0; i < tune->npacked; i++)
+        if (!tune->packed[i].behind)
+            out[n++] = kernel_of(&tune->packed[i], slot);
+    out[n++] = (bl_tuned_kernel){.prefix = "", .sink = tune->sink, .nparams = tune->nparams};
+    for (int i = 0; i < tune->npacked; i++)
+        if (tune->packed[i].behind)
+            out[n++] = kernel_of(&tune->packed[i], slot);
+    return n;
 }

@@ -107,6 +107,15 @@ typedef struct bl_tune {
     bl_move moves[BL_MAX_MOVES];
 } bl_tune;
 
+/* A kernel of a tuned nest. */
+typedef struct bl_tuned_kernel {
+    const bl_packed *helper; /* NULL: the nest itself */
+    const char *prefix;      /* of its name, before the name of the nest: "pack_", "sum_" or "" */
+    const bl_node *sink;     /* a helper's moves are yet to be chosen */
+    int nparams;
+    int slot[BL_MAX_DIMS * 2 + 1]; /* of a helper: the buffers of its parameters */
+} bl_tuned_kernel;
+
 /* The types of a move's arguments. */
 typedef enum bl_move_what { BL_WHAT_AXIS, BL_WHAT_OPERAND, BL_WHAT_STORE } bl_move_what;
 typedef enum bl_move_size {
@@ -169,5 +178,8 @@ int64_t bl_extent_of(const bl_node *range); /* the largest extent */
 /* The LOADs of the nest in the order of their operand numbers, at most |most|. Returns their number. */
 int bl_tune_operands(bl_tune *tune, int most, const bl_node **load);
 bool bl_is_fixed(const bl_node *range); /* is the extent constant? */
+/* The kernels of the nest in the order of their launches: the helpers that pack operands, the nest, and the helpers that sum
+ * partial results. |slot| has the buffer of each parameter of the nest. Returns their number, at most BL_MAX_HELPERS + 1. */
+int bl_tune_list_kernels(const bl_tune *tune, const int *slot, bl_tuned_kernel *out);
 
 #endif

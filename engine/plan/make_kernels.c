@@ -58,30 +58,27 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
     return BL_OK;
 }
 
-/* Add a helper kernel. A helper packs a panel and runs before the nest, or sums partial results and runs after the nest. */
-static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
+/* Add |kernel|, a helper of the nest |of|. */
+static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_tuned_kernel *kernel)
 {
     bl_tune tune;
-    bl_search_nest helper;
+    bl_search_nest helper = search_nest(c, of->name, kernel->sink, kernel->nparams);
     made *m = NULL;
-    int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
+    int *slot = bl_arena_array(c->arena, (size_t)kernel->nparams, sizeof *slot);
 
-    helper = search_nest(c, of->name, packed->sink, packed->nfrom + 1);
     BL_TRY(choose_moves(c, &helper, true, &tune));
     m = add_made(c);
     if (m == NULL || slot == NULL)
         return bl_arena_status(c->arena, c->err);
-    slot[0] = panel;
-    for (int i = 0; i < packed->nfrom; i++)
-        slot[1 + i] = of->slot[packed->from[i]];
+    memcpy(slot, kernel->slot, (size_t)kernel->nparams * sizeof *slot);
     *m = (made){.nest = of->nest,
-                .name = bl_arena_printf(c->arena, "%s_%s", packed->behind ? "sum" : "pack", of->nest->name),
+                .name = bl_arena_printf(c->arena, "%s%s", kernel->prefix, of->nest->name),
                 .helper = true,
-                .panel = !packed->behind,
+                .panel = !kernel->helper->behind,
                 .helpers = 1,
                 .key = of->key,
                 .sink = tune.sink,
-                .nparams = packed->nfrom + 1,
+                .nparams = kernel->nparams,
                 .slot = slot,
                 .moves = moves_text(c, &tune)};
     return bl_ir_status(c->ir, c->err);
@@ -105,6 +102,8 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest, uint6
 static bl_status add_nest(compile *c, const bl_nest *nest)
 {
     bl_tune tune;
+    bl_tuned_kernel kernel[BL_MAX_HELPERS + 1];
+    int n = 0;
     made of = {.nest = nest, .name = nest->name, .helper = nest->helper, .kernels = !nest->helper, .helpers = nest->helper};
     made *m = NULL;
     int *slot = bl_arena_array(c->arena, (size_t)nest->nparams + BL_MAX_HELPERS, sizeof *slot);
@@ -120,21 +119,21 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     BL_TRY(tune_nest(c, &tune, nest, of.key));
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
-        c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
-        if (!tune.packed[i].behind)
-            BL_TRY(make_kernels_add_helper(c, &of, &tune.packed[i], c->nslots));
-        c->nslots++;
+        c->places[c->nslots++] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
     }
     of.sink = tune.sink;
     of.nparams = tune.nparams;
-    of.moves = moves_text(c, &tune);
-    m = add_made(c);
-    if (m == NULL)
-        return bl_arena_status(c->arena, c->err);
-    *m = of;
-    for (int i = 0; i < tune.npacked; i++) {
-        if (tune.packed[i].behind)
-            BL_TRY(make_kernels_add_helper(c, &of, &tune.packed[i], slot[tune.packed[i].param]));
+    n = bl_tune_list_kernels(&tune, slot, kernel);
+    for (int i = 0; i < n; i++) {
+        if (kernel[i].helper != NULL) {
+            BL_TRY(make_kernels_add_helper(c, &of, &kernel[i]));
+            continue;
+        }
+        of.moves = moves_text(c, &tune);
+        m = add_made(c);
+        if (m == NULL)
+            return bl_arena_status(c->arena, c->err);
+        *m = of;
     }
     return bl_ir_status(c->ir, c->err);
 }

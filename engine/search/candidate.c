@@ -163,42 +163,39 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
     return true;
 }
 
-/* Add the helper kernel that packs a panel, or that sums the partial results of the nest. The compiler makes the same
- * helper. */
-static bool candidate_add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
+/* Add a kernel of the tuned nest. The heuristic chooses the moves of a helper, as in the compiler. */
+static bool candidate_add_kernel(candidate *c, const subject *s, bl_tune *tune, const bl_tuned_kernel *kernel, const int *slot,
+                                 bl_err *err)
 {
-    int slot[BL_MAX_BINDINGS] = {packed->param};
-    const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "%s_%s", packed->behind ? "sum" : "pack", s->nest->name);
-    bl_tune tune;
+    const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "%s%s", kernel->prefix, s->nest->name);
+    bl_tune helper;
 
-    if (entry == NULL || packed->nfrom >= BL_MAX_BINDINGS)
+    if (entry == NULL || kernel->nparams > BL_MAX_BINDINGS)
         return false;
-    bl_tune_init(&tune, c->ir, packed->sink, packed->nfrom + 1);
-    bl_heuristic(&tune, s->nest->target);
-    for (int i = 0; i < packed->nfrom; i++)
-        slot[1 + i] = packed->from[i];
-    return bl_search_fit(&tune, &s->nest->dev->info) &&
-           candidate_add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL, err);
+    if (kernel->helper == NULL)
+        return candidate_add_launch(c, s, entry, kernel->sink, kernel->nparams, slot, tune, err);
+    bl_tune_init(&helper, c->ir, kernel->sink, kernel->nparams);
+    bl_heuristic(&helper, s->nest->target);
+    return bl_search_fit(&helper, &s->nest->dev->info) &&
+           candidate_add_launch(c, s, entry, helper.sink, kernel->nparams, kernel->slot, NULL, err);
 }
 
 static bool candidate_render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
 {
-    int slot[BL_MAX_BINDINGS];
+    bl_tuned_kernel kernel[BL_MAX_HELPERS + 1];
+    int slot[BL_MAX_BINDINGS], n = 0;
 
     if (tune->nparams > BL_MAX_BINDINGS || tune->npacked + 1 > BL_TRIAL_LAUNCHES)
         return false;
     for (int i = 0; i < tune->nparams; i++)
         slot[i] = i; /* panels are the last parameters, in order */
-    for (int i = 0; i < tune->npacked; i++) {
-        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !candidate_add_helper(c, s, &tune->packed[i], err)))
+    for (int i = 0; i < tune->npacked; i++)
+        if (!add_panel(c, s, &tune->packed[i]))
             return false;
-    }
-    if (!candidate_add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune, err))
-        return false;
-    for (int i = 0; i < tune->npacked; i++) {
-        if (tune->packed[i].behind && !candidate_add_helper(c, s, &tune->packed[i], err))
+    n = bl_tune_list_kernels(tune, slot, kernel);
+    for (int i = 0; i < n; i++)
+        if (!candidate_add_kernel(c, s, tune, &kernel[i], slot, err))
             return false;
-    }
     return bl_ir_status(c->ir, err) == BL_OK;
 }
 
