@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums with operand reuse by windows only, such as depthwise convolutions and their gradients: the lanes go along the channels,
  * an axis on which every operand and result depends. Vectors are then whole, even if the rows of an image are short or its
- * windows far apart. EDGES and PACK write the operands with the lanes innermost. The tile covers axes along which results are
+ * windows far apart. Halos and panels hold the operands with the lanes innermost. The tile covers axes along which results are
  * contiguous, and its stores are transposed (lower/turn.c). */
 #include "engine/opt/facts.h"
 

@@ -302,8 +302,8 @@ bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_
     return all == *keep && all != 0;
 }
 
-/* Apply EDGES to the operand if each element that the helper writes is read often enough.  The sum keeps the comparisons with the
- * axes in |keep|. */
+/* Stage the operand with its halo if each element that the helper writes is read often enough.  The sum keeps the comparisons
+ * with the axes in |keep|. */
 static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
 {
     const tune_mark before = tune_keep(tune);

@@ -1,16 +1,16 @@
-/* Staging: a value that a nest reads is kept in a copy that is nearer to the nest. The moves PACK, EDGES, SHARE and SCORE all
- * make such a copy. Each copy has
+/* Staging: a value that a nest reads is kept in a copy that is nearer to the nest. Every kind of the move |stage| (moves.def)
+ * makes such a copy. Each copy has
  *
  *   a footprint  the dimensions of the copy: the axes of the nest along which the value differs
  *   a layout     the index of an element in the copy, as the nest reads it: an expression of the axes
  *   a filler     what stores the elements: a helper kernel before the nest, if the copy is in global memory, or the work-items of
  *                the group, if it is in local memory. The filler has indices of its own in place of the axes of the nest
  *
- *          copy of     footprint                     layout                      memory  filler
- *   PACK   an operand  all axes                      order of the nest's loops   global  helper
- *   EDGES  an operand  all axes, joined to windows   order of the operand        global  helper
- *   SHARE  an operand  axes inside a group           rows, padding, vectors      local   group, in the order of the operand
- *   SCORE  a value     axes inside a group           rows                        local   group
+ *           file     copy of     footprint                     layout                     memory  filler
+ *   panels  pack.c   an operand  all axes                      order of the nest's loops  global  helper
+ *   halo    edges.c  an operand  all axes, joined to windows   order of the operand       global  helper
+ *   local   share.c  an operand  axes inside a group           rows, padding, vectors     local   group, in the operand's order
+ *   values  score.c  a value     axes inside a group           rows                       local   group
  *
  * Used by the files of engine/opt. */
 #ifndef BL_OPT_STAGING_H
