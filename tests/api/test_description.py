@@ -107,7 +107,7 @@ class Description(unittest.TestCase):
         """Errors of earlier descriptions: method, address, body, status, and a part of the answer."""
         lease, other = (self.server.call("POST", "/api/v1/leases", body, self.key).json["lease"] for body in (None, {}))
         for method, path, body, status, told in (
-                ("GET", "/api/v1/tensors/delete", None, 405, "takes POST"),
+                ("GET", "/api/v1/tensors/delete", None, 405, "allows only POST"),
                 ("POST", "/api/v1/leases", {}, 201, '"ttl":60'),
                 ("PUT", "/api/v1/leases/" + lease, {}, 200, '"ttl":60'),
                 ("POST", "/api/v1/tensors/delete?lease=" + lease, {"names": [], "lease": other}, 422, "in the address and in the body"),

@@ -22,7 +22,7 @@ BUILD = ROOT / "build"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SMALL = pathlib.Path(__file__).resolve().parent / "simulated"
 PAIRS = 45  # pairs of a nest and a move list
-WANTED = ("local", "fold", "share", "split")  # moves that must be among them, since only devices with work-groups have them
+WANTED = ("split_group", "fold", "stage_local", "partial_global")  # moves that must be among them, since only devices with work-groups have them
 
 # Work-items that write to one address, also between groups; read past the end; read uninitialised memory; and wait at a
 # divergent barrier.
@@ -92,8 +92,8 @@ class Oclgrind(unittest.TestCase):
         entries = re.findall(r"^entry (\S+): status (\S+).* worst (\S+)", printed, re.M)
         self.assertGreater(len(entries), 10, printed)
         self.assertEqual([], [entry for entry in entries if entry[1] != "OK" or float(entry[2]) > 1], printed)
-        for move in ("local", "score"):  # otherwise the device was taken for a device without work-groups
-            self.assertRegex(printed, rf"kernel .*\b{move} \d")
+        for form in (r"split\(\S+ group,", r"stage\(\S+ values,"):  # otherwise the device was taken for a device without work-groups
+            self.assertRegex(printed, rf"kernel .*\b{form}")
 
     def moves(self, count=PAIRS, first=0, folder=SMALL):
         # Its detection of uninitialised values crashes at a vector that is written as two vectors, as in register

@@ -253,7 +253,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         body = (bl_span){(const char *)line + 1, size - len - 1};
         rq->arena = bl_arena_create(MOST_BYTES);
         rq->server = &server;
-        rq->apart = true;
+        atomic_store(&rq->place, BL_REQUEST_PLACE_WORK); /* as on an offload thread */
         if (rq->arena != NULL && addresses[i].handle(rq) != BL_OK && (rq->err.status == BL_OK || rq->err.status == BL_EBUG))
             abort();
         while (ndeferred > 0) {

@@ -158,7 +158,7 @@ class Drain(ModelsTest):
                                    ("PUT", "/api/v1/tensors/more?device=interp:0", {"dtype": "float32", "shape": [1], "data": [1]})):
             answer = self.call(method, path, body)
             self.assertEqual((503, "1"), (answer.status, answer.headers.get("retry-after")), answer.body)
-            self.assertIn("interp:0 takes no new work", answer.json["detail"])
+            self.assertIn("interp:0 is drained and takes no new work", answer.json["detail"])
         self.come_to("interp:0", "draining", programs=1, tensors=1)
         for name in ("here", "new"):
             self.ok(self.call("DELETE", f"{P}/{name}"), 204)
@@ -244,7 +244,7 @@ class Restarts(unittest.TestCase):
             self.assertEqual(200, server.call("POST", f"{D}/interp:0/drain").status)
         with self.started(1) as server:
             self.assertEqual(["ready"], self.states(server))
-            self.assertIn("interp:0 was drained, and is used", server.log_text())
+            self.assertIn("interp:0 was drained, but takes work again", server.log_text())
             self.assertEqual(200, server.call("POST", "/api/v1/run", graph()).status)
         with self.started(3) as server:
             self.assertEqual(["drained", "ready", "ready"], self.states(server))

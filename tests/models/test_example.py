@@ -36,7 +36,7 @@ class Example(ModelsTest):
         lines = done.stdout.splitlines()
         self.assertEqual('sizes: {"n": [1, 64], "height": [2, 1280, 2], "width": [2, 1280, 2]}', lines[0])
         self.assertEqual("2 x 2: [0.375, 0.625, 0.875, 1.125]", lines[1])
-        self.assertIn("height is 3, and model \"halves\" takes 2 to 1280 in steps of 2", lines[3])
+        self.assertIn("height is 3; model \"halves\" takes 2 to 1280 in steps of 2", lines[3])
         self.assertEqual('sizes: {"n": [1, 1], "height": [2, 640, 2], "width": [2, 2]}', lines[4])
 
     @unittest.skipUnless((DATA / "squeezenet").is_dir() and (DATA / "photos").is_dir(), f"there is no squeezenet, or no photos, in {DATA}")

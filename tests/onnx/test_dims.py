@@ -87,12 +87,12 @@ STEPS = {"n": [1, 64], "h": [4, 1280, 4], "w": [4, 1280, 4]}
 # Results of the search without a configuration: the model, its ranges, its inputs, and refused sizes with parts of the error.
 FOUND = {
     "a feature pyramid": (pyramid("n", 3, "h", "w"), STEPS, pixels((1, 3, 4, 4), (2, 3, 8, 20), (1, 3, 64, 40)),
-                          [((1, 3, 6, 8), "h is 6, and model \"m\" takes 4 to 1280 in steps of 4; \"dims\" in its config.json"),
-                           ((65, 3, 4, 4), "n is 65, and model \"m\" takes 1 to 64; \"max_batch_size\" in its config.json")]),
+                          [((1, 3, 6, 8), "h is 6; model \"m\" takes 4 to 1280 in steps of 4; \"dims\" in its config.json"),
+                           ((65, 3, 4, 4), "n is 65; model \"m\" takes 1 to 64; \"max_batch_size\" in its config.json")]),
     "sides without names": (pyramid("?", 3, "?", "?"), {"x.0": [1, 64], "x.2": [4, 1280, 4], "x.3": [4, 1280, 4]}, pixels((1, 3, 4, 8), (2, 3, 12, 4), (1, 3, 24, 28)), []),
     "nothing but a rank": (pyramid(None, None, None, None), {"x.0": [1, 64], "x.1": [3, 3], "x.2": [4, 1280, 4], "x.3": [4, 1280, 4]}, pixels((1, 3, 4, 8)), []),
     "larger than the windows": (windows(), {"n": [1, 64], "h": [14, 1280], "w": [14, 1280]}, pixels((1, 1, 14, 14), (2, 1, 21, 15), (1, 1, 50, 37)),
-                                [((1, 1, 13, 20), "h is 13, and model \"m\" takes 14 to 1280")]),
+                                [((1, 1, 13, 20), "h is 13; model \"m\" takes 14 to 1280")]),
     "a height that is found": (rows_of_text(), {"x.0": [1, 64], "x.2": [45, 92], "x.3": [1, 1280]}, pixels((1, 3, 48, 1), (2, 3, 45, 33), (1, 3, 92, 100)), []),
     "a signal": (signal(), {"batch": [1, 64], "samples": [201, 480000]}, pixels((1, 201), (2, 1000), (1, 16000)), [((1, 200), "takes 201 to 480000")]),
     "heads over a signal": (heads(), {"b": [1, 64], "t": [400, 480000]}, pixels((1, 400), (2, 1000), (3, 2000)), []),

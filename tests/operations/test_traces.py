@@ -258,7 +258,7 @@ class Traces(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.start()
-        server = Server("--backends", "opencl", "--otlp", self.collector.url, env={"BEAMLINE_CACHE": folder.name})
+        server = Server("--backends", "opencl", "--interpret-first=off", "--otlp", self.collector.url, env={"BEAMLINE_CACHE": folder.name})
         self.addCleanup(server.stop)
         server.call("GET", "/api/v1/tensors")
         self.collector.wait(lambda spans: spans)

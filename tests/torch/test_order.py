@@ -50,7 +50,7 @@ class Order(DeviceTest):
         _, answer = self.service.exchange("POST", "run", document, {"x": torch.randn(64, 1000)})
         moves = [line for line in answer["stats"]["debug"].splitlines() if line.startswith("kernel e_64_")]
         if self.device != "interp:0":
-            self.assertEqual(2, sum(" tile " in line and " 16" in line for line in moves), moves)
+            self.assertEqual(2, sum(", unroll, 16)" in line for line in moves), moves)
         self.assertLessEqual(answer["stats"]["kernels"], 6, moves)
 
 
