@@ -201,7 +201,7 @@ static bool is_coming(const bl_model *model, uint64_t number)
     for (int i = 0; model != NULL && i < model->nrows; i++)
         if (model->rows[i].state == BL_MODEL_LOADING && (number == 0 || model->rows[i].number == number))
             return true;
-    return false;
+    return model != NULL && model->nrows == 0 && model->loading != BL_LOADING_NONE; /* its versions are not listed yet */
 }
 
 bl_status bl_model_get(bl_request *rq, bl_model_version **out)
