@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The peer processes of bench/run.py: PyTorch, OpenBLAS, memory bandwidth, tinygrad.
+"""The peer processes of bench/run.py and bench/sweep.py: PyTorch, OpenBLAS, memory bandwidth, tinygrad.
 
 A peer reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers with a JSON line: facts, or {"times":
-seconds of each repetition}.
+seconds of each repetition}.  torch_worker.py has further members for shapes.
 """
 import json
 import os

@@ -78,6 +78,20 @@ class Peers:
                 worker.close()
 
 
+def figures(work, walls, computes, theirs):
+    """The rates of a row and, if it has a peer, the ratio to the fastest peer, from the medians of the slices."""
+    counted = computes if work.by == "kernels" else walls
+    found = {"beamline": work.amount / statistics.median(counted), "beamline_device": work.amount / statistics.median(computes),
+             "beamline_wall": work.amount / statistics.median(walls)}
+    if theirs:
+        rates = {label: work.amount / statistics.median(times) for label, times in theirs.items()}
+        best = max(rates, key=rates.get)
+        ratios = sorted(their / our for our, their in zip(counted, theirs[best]))
+        found.update(peer_rate=rates[best], peer_best=best, peer_all=rates, ratio=statistics.median(ratios), ratio_low=ratios[len(ratios) // 4],
+                     ratio_high=ratios[-1 - len(ratios) // 4])
+    return found
+
+
 def compare(name, work, client, others, options):
     """Measures one row of the table."""
     lease = client.lease(3600)
@@ -90,16 +104,10 @@ def compare(name, work, client, others, options):
     finally:
         lease.end()
         others.end(work, workers)
-    counted = computes if work.by == "kernels" else walls
     row = {"name": name, "group": work.group, "title": work.title, "unit": work.unit, "goal": work.goal, "by": work.by, "date": now(),
-           "peer": PEERS[work.peer], **extra, "beamline": work.amount / statistics.median(counted),
-           "beamline_device": work.amount / statistics.median(computes), "beamline_wall": work.amount / statistics.median(walls)}
+           "peer": PEERS[work.peer], **extra, **figures(work, walls, computes, theirs)}
     if workers:
-        rates = {label: work.amount / statistics.median(times) for label, times in theirs.items()}
-        best = max(rates, key=rates.get)
-        ratios = sorted(their / our for our, their in zip(counted, theirs[best]))
-        row.update(peer_rate=rates[best], peer_best=best, peer_all=rates, peer_version=facts[0]["version"], ratio=statistics.median(ratios),
-                   ratio_low=ratios[len(ratios) // 4], ratio_high=ratios[-1 - len(ratios) // 4])
+        row["peer_version"] = facts[0]["version"]
         if "rss_growth" in facts[0]:
             row["torch_rss_growth"] = min(fact["rss_growth"] for fact in facts)
     return row

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's side of bench/run.py: reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers with a JSON
-line.
+"""PyTorch's side of bench/run.py and bench/sweep.py: reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers
+with a JSON line.
+
+For a shape of bench/shapes.py, "prepare" has "shape" and "folder", the folder of the inputs and of the server's results, and
+with "compile" the function is compiled by torch.compile.  {"do": "check"} then compares the server's results with PyTorch's.
 
 The parent process sets OMP_WAIT_POLICY and OMP_NUM_THREADS, and stops this process (SIGSTOP) while other sides are measured.
 """
 import gzip
 import json
+import math
 import pathlib
 import resource
 import sys
 import time
 
+import shape_sides
+import shapes
 import sizes
 import torch
 
@@ -211,6 +217,46 @@ WORK = {"mlp": mlp, "mlp_adam": lambda: mlp(adam), "cnn": cnn, "mnist_64": lambd
 TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd", *sizes.RESNETS)
 
 
+# ---- shapes
+
+BOUND = 1e-3  # of an error, relative to the element and to the root mean square of the result: transforms of convolutions lose a digit or two
+
+
+class ShapeStep:
+    """The function of a shape on the inputs in |folder|."""
+
+    def __init__(self, shape, folder, compiled):
+        self.folder, params = pathlib.Path(folder), shape["params"]
+        self.run = shape_sides.THEIRS[shape["family"]](torch, params)
+        if compiled:
+            torch.compiler.reset()
+            self.run = torch.compile(self.run, dynamic=False)
+        inputs = shapes.FAMILIES[shape["family"]].inputs(params)
+        self.inputs = [self.read(name, torch.int64 if given.below else torch.float32).reshape(given.shape) for name, given in inputs.items()]
+
+    def read(self, name, dtype):
+        return torch.frombuffer(bytearray((self.folder / f"{name}.bin").read_bytes()), dtype=dtype)
+
+    def __call__(self):
+        return self.run(*self.inputs)
+
+    def check(self):
+        """Returns for each result the share of elements that differ, and the largest error relative to the bound."""
+        with torch.no_grad():
+            wanted = self()
+        return [difference(self.read(f"result{i}", torch.float32), value) for i, value in enumerate(wanted if isinstance(wanted, tuple) else (wanted,))]
+
+
+def difference(found, wanted):
+    wanted = wanted.reshape(-1)
+    if found.numel() != wanted.numel():
+        return {"apart": 1.0, "worst": None, "why": f"{found.numel()} elements; PyTorch has {wanted.numel()}"}
+    scale = wanted.abs() + math.sqrt(float((wanted * wanted).mean()))
+    error = (found - wanted).abs() / (BOUND * scale + 1e-30)
+    right = int((error <= 1).sum())  # NaN is not <= 1
+    return {"apart": 1 - right / error.numel(), "worst": float(error.max())}
+
+
 def measure(step, name, seconds):
     """Returns the seconds of each repetition: as many as fit into |seconds|, at least two."""
     times, start = [], time.perf_counter()
@@ -230,10 +276,20 @@ def main():
         if order["do"] == "prepare":
             step, name = None, order["name"]
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            step = WORK[name]()
-            measure(step, name, order["seconds"])  # warm up
+            try:
+                step = ShapeStep(order["shape"], order["folder"], order["compile"]) if "shape" in order else WORK[name]()
+                measure(step, name, order["seconds"])  # warm up
+            except (RuntimeError, TypeError, AttributeError) as error:
+                if "shape" not in order:
+                    raise
+                print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+                continue
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             answer = {"version": torch.__version__, "threads": torch.get_num_threads(), "rss_growth": 1024 * (peak - before)}
+        elif order["do"] == "check":
+            answer = {"results": step.check()}
+        elif order["do"] == "version":
+            answer = {"version": torch.__version__}
         else:
             answer = {"times": measure(step, name, order["seconds"])}
         print(json.dumps(answer), flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Our side of bench/run.py: the work of each row on the server, and its peer."""
+"""Our side of bench/run.py and bench/sweep.py: the work of each row on the server, and its peer."""
 import math
 import re
 import statistics
@@ -10,6 +10,8 @@ import sizes
 from beamline import Tensor, dtypes, nn
 from beamline.helpers import GlobalCounters
 from beamline.train import DataLoader, Learner
+from shape_sides import OURS
+from shapes import FAMILIES
 
 REQUEST_SECONDS = 0.03  # approximate time of a kernel's repetitions in one request: enough for a stable figure
 MOST_STEPS = 100        # of a training program in one request
@@ -30,10 +32,11 @@ class Work:
         self.prepare, self.peer, self.by = prepare, peer, by
 
 
-def fill(client, device, shapes, below=None):
-    """Makes random tensors on the server: uniform between 0 and 1, or for a name in |below| integers below that number."""
-    g, below = beamline.Graph(), below or {}
-    keep = {name: g.randint(shape, below[name]) if name in below else g.uniform(shape) for name, shape in shapes.items()}
+def fill(client, device, shapes, below=None, low=None):
+    """Makes random tensors on the server: uniform between 0, or low[name], and 1; for a name in |below| integers below that
+    number."""
+    g, below, low = beamline.Graph(), below or {}, low or {}
+    keep = {name: g.randint(shape, below[name]) if name in below else g.uniform(shape, low=low.get(name, 0)) for name, shape in shapes.items()}
     client.run(g, keep=keep, device=device)
     return {name: client.tensor(name) for name in shapes}
 
@@ -210,16 +213,17 @@ def kernel_moves(text):
     return dict(re.findall(r"^kernel (\S+): (.*)$", text, re.MULTILINE))
 
 
-def kernel(build, **shapes):
-    """Runs a graph as a program without state, so that a request repeats its kernels; the server keeps the result.
+def kernel(build, below=None, low=None, **shapes):
+    """Runs a graph as a program without state, so that a request repeats its kernels; the server keeps the results under
+    result0, result1 and so on.
 
-    build(graph, *inputs) returns the outputs.
+    build(graph, *inputs) returns the outputs.  |below|, |low|: as for fill
     """
     def prepare(client, device):
-        inputs = fill(client, device, shapes)
+        inputs = fill(client, device, shapes, below, low)
         program = beamline.Program()
         g = program.entry()
-        made = build(g, *(g.input(name, shape) for name, shape in shapes.items()))
+        made = build(g, *(g.input(name, shape, "int64" if name in (below or {}) else "float32") for name, shape in shapes.items()))
         keep = {f"result{i}": f"out{i}" for i in range(len(made))}
         g.output(**{name: value for name, value in zip(keep.values(), made)})
         remote = client.put_program("bench", program, device=device)
@@ -234,7 +238,7 @@ def kernel(build, **shapes):
             while len(walls) < 2 or time.perf_counter() - start < seconds:
                 steps = max(1, int(min(REQUEST_SECONDS, seconds / 2) / each))
                 if packs:  # panels of unchanged operands are kept from step 3 on; a peer packs each time
-                    inputs, steps = fill(client, device, shapes), 2
+                    inputs, steps = fill(client, device, shapes, below, low), 2
                 begin = time.perf_counter()
                 result = remote.run(inputs, steps=steps, keep=keep, debug=2)
                 walls.append((time.perf_counter() - begin) / steps)
@@ -347,6 +351,16 @@ def depthwise_works(name):
     forms = {"": ("", kernel(lambda _, x, w: [x.conv2d(w, **how)], x=x, w=w)), "_x": (", to pictures", gradient(0)), "_w": (", to weight", gradient(1))}
     return {name + end: Work("depthwise", title + more, "GFLOP/s", sizes.depthwise_gflop(name), 1.0, prepare, by="kernels")
             for end, (more, prepare) in forms.items()}
+
+
+def shape_work(shape):
+    """The work of a shape that bench/shapes.py drew."""
+    family, params = FAMILIES[shape["family"]], shape["params"]
+    inputs = family.inputs(params)
+    amount, unit = family.amount(params)
+    prepare = kernel(lambda g, *given: OURS[shape["family"]](g, params, *given), below={name: given.below for name, given in inputs.items() if given.below},
+                     low={name: given.low for name, given in inputs.items()}, **{name: given.shape for name, given in inputs.items()})
+    return Work(shape["family"], shape["name"], unit, amount, 1.0, prepare, by="kernels")
 
 
 MANY, ROWS, GPT = sizes.MANY, list(sizes.ROWS), sizes.GPT
