@@ -6,9 +6,11 @@ enum { MOST_FIELDS = 32 };
 static bl_status fields_allow(const bl_json *object, const bl_json_field *fields, bl_err *err)
 {
     const char *names[MOST_FIELDS + 1] = {NULL};
+    size_t n = 0;
 
-    for (size_t i = 0; i < MOST_FIELDS && fields[i].name != NULL; i++)
-        names[i] = fields[i].name;
+    for (; n < MOST_FIELDS && fields[n].name != NULL; n++)
+        names[n] = fields[n].name;
+    BL_ASSERT(fields[n].name == NULL); /* else members of the table would be refused */
     return bl_json_allow(object, names, err);
 }
 
