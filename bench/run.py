@@ -3,23 +3,24 @@
 """Measure a beamline server beside the fastest peer on the same CPU.
 
     bench/run.py [--url URL] [--device opencl:0] [--seconds 0.3] [--rounds 9] [--quick] [--only mlp,matmul] [--out bench/out]
-                 [--torch PYTHON] [--tinygrad PYTHON] [--update] [--docs]
+                 [--torch PYTHON] [--no-compile] [--tinygrad PYTHON] [--update] [--docs]
 
 The results are a table, JSON, pictures and the tables of docs/performance.md.  Without --url the script starts build/beamline.
-In each round, each side runs for one time slice while the other sides are stopped.  Peers are PyTorch (with
-OMP_WAIT_POLICY=passive and with active; the faster process counts), OpenBLAS for matrix products, and memory bandwidth for
-elementwise work; bench/works.py names the peer of each row.  A slice gives the median of its repetitions.  A figure is the
+In each round, each side runs for one time slice while the other sides are stopped.  Peers are PyTorch 2.9 or newer (eager and
+through torch.compile, each with OMP_WAIT_POLICY=passive and with active, and attention by scaled_dot_product_attention; the
+fastest process counts), OpenBLAS for matrix products, and memory bandwidth for elementwise work; bench/works.py names the peer
+of each row.  A form that torch.compile cannot compile, as without a C++ compiler, is left out with a message.  A slice gives the median of its repetitions.  A figure is the
 median over the slices, and a ratio is the median of the ratios within a round.  All sides use all cores and the same sizes.
 Kernel rows count the device times of all kernels, including the packing of panels; the other rows count the time through HTTP.
 
-The script needs python3-torch, libopenblas0, cc and wrk.  If a program is missing, its rows are omitted with a message.
+The losses of the first steps of a network of bench/training_networks.py are compared with PyTorch's from the same weights; the
+exit status is 1 if they differ.  The script needs PyTorch, libopenblas0, cc and wrk; without PyTorch its rows have our side
+only.
 """
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import statistics
@@ -35,6 +36,7 @@ import beamline  # noqa: E402
 import peers  # noqa: E402
 import picture  # noqa: E402
 import report as report_text  # noqa: E402
+import training_networks  # noqa: E402
 from beamline import Device  # noqa: E402
 from works import WORKS, cnn_program  # noqa: E402
 
@@ -42,71 +44,32 @@ THREADS = os.cpu_count() or 1
 PEERS = {"torch": "PyTorch", "openblas": "OpenBLAS", "stream": "memory"}
 
 
-def take_turns(ours, workers, options):
-    """Returns the median of each slice: our wall times, the device times, and the times of each peer."""
-    walls, computes, theirs = [], [], {worker.label: [] for worker in workers}
-    for _ in range(options.rounds):
-        wall, compute = ours(options.seconds)
-        walls.append(statistics.median(wall))
-        computes.append(statistics.median(compute))
-        for worker in workers:
-            theirs[worker.label].append(statistics.median(worker.ask(do="slice", seconds=options.seconds)["times"]))
-    return walls, computes, theirs
-
-
-class Peers:
-    """The peer processes of the rows.  A training row has its own processes, so that the growth of their memory belongs to this
-    row; kernel rows share their processes."""
-
-    def __init__(self, torch):
-        self.torch, self.kept = torch, {}
-
-    def start(self, work):
-        if work.by != "kernels":
-            return peers.start(work.peer, self.torch)
-        if work.peer not in self.kept:
-            self.kept[work.peer] = peers.start(work.peer, self.torch)
-        return self.kept[work.peer]
-
-    def end(self, work, workers):
-        for worker in workers if work.by != "kernels" else []:
-            worker.close()
-
-    def close(self):
-        for workers in self.kept.values():
-            for worker in workers:
-                worker.close()
-
-
 def figures(work, walls, computes, theirs):
-    """The rates of a row and, if it has a peer, the ratio to the fastest peer, from the medians of the slices."""
-    counted = computes if work.by == "kernels" else walls
-    found = {"beamline": work.amount / statistics.median(counted), "beamline_device": work.amount / statistics.median(computes),
-             "beamline_wall": work.amount / statistics.median(walls)}
-    if theirs:
-        rates = {label: work.amount / statistics.median(times) for label, times in theirs.items()}
-        best = max(rates, key=rates.get)
-        ratios = sorted(their / our for our, their in zip(counted, theirs[best]))
-        found.update(peer_rate=rates[best], peer_best=best, peer_all=rates, ratio=statistics.median(ratios), ratio_low=ratios[len(ratios) // 4],
-                     ratio_high=ratios[-1 - len(ratios) // 4])
-    return found
+    """The rates of a row, by its clock, and the ratio to the fastest peer."""
+    return {**peers.rates(work.amount, computes if work.by == "kernels" else walls, theirs), "beamline_device": work.amount / statistics.median(computes),
+            "beamline_wall": work.amount / statistics.median(walls)}
 
 
 def compare(name, work, client, others, options):
     """Measures one row of the table."""
     lease = client.lease(3600)
-    workers = others.start(work)
+    shared = work.by == "kernels"
+    workers = others.keep(work.peer) if shared else others.start(work.peer)
     try:
         ours, extra = work.prepare(lease, options.device)
         ours(options.seconds / 4)
-        facts = [worker.ask(do="prepare", name=name, seconds=options.seconds / 4) for worker in workers]
-        walls, computes, theirs = take_turns(ours, workers, options)
+        ready, facts, left_out = peers.prepare(workers, name=name, seconds=options.seconds / 4, **extra.pop("order", {}))
+        found = figures(work, *peers.take_turns(ours, ready, options))
     finally:
         lease.end()
-        others.end(work, workers)
-    row = {"name": name, "group": work.group, "title": work.title, "unit": work.unit, "goal": work.goal, "by": work.by, "date": now(),
-           "peer": PEERS[work.peer], **extra, **figures(work, walls, computes, theirs)}
-    if workers:
+        for worker in [] if shared else workers:
+            worker.close()
+    row = {"name": name, "group": work.group, "title": work.title, "unit": work.unit, "goal": work.goal, "by": work.by, "date": peers.now(),
+           "peer": PEERS[work.peer], **extra, **found, **({"left_out": left_out} if left_out else {})}
+    if "losses" in row:
+        row["peer_losses"] = {worker.label: fact["losses"] for worker, fact in zip(ready, facts)}
+        row["wrong"] = not all(training_networks.is_same(row["losses"], losses) for losses in row["peer_losses"].values())
+    if facts:
         row["peer_version"] = facts[0]["version"]
         if "rss_growth" in facts[0]:
             row["torch_rss_growth"] = min(fact["rss_growth"] for fact in facts)
@@ -202,21 +165,16 @@ class Server:
             self.process.wait()
 
 
-def now():
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def machine():
-    name = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    return {"cpu": name, "threads": THREADS, "date": now()}
-
-
 def print_row(row):
     line = f"{row['title']:<34} {row['beamline']:>9.1f} {row['beamline_wall']:>9.1f}"
     if "ratio" in row:
         line += f" {row['peer_rate']:>9.1f} {row['peer_best']:<8} {row['ratio']:>6.2f}x {row['goal']:>5.2f}x {' ' if row['ratio'] >= row['goal'] else '<'}"
     line += "".join(f" {label} {rate:.2f}" for label, rate in row.get("tinygrad", {}).items())
+    if row.get("wrong"):
+        line += f"  the losses differ: {row['losses']}, {row['peer_losses']}"
     print(line + f"  {row['unit']}", flush=True)
+    for label, why in row.get("left_out", {}).items():
+        print(f"{'':<34} without {label}: {why.strip().splitlines()[0]}")
 
 
 def print_memory(row):
@@ -230,12 +188,10 @@ def print_memory(row):
 def measure(report, client, server, options):
     only = options.only.split(",")
     print(f"{report['machine']['cpu']}, {THREADS} threads, {options.device}\n")
-    if options.torch is None:
-        print("PyTorch is not installed (python3-torch): its rows have our side only\n")
     print(f"{'':<34} {'beamline':>9} {'(HTTP)':>9} {'peer':>9} {'':<8} {'ratio':>7} {'goal':>6}")
     done = {row["name"]: row for row in report["rows"]}
     names = [name for name in WORKS if any(name == word or name.startswith(word + "_") for word in only)]
-    others = Peers(options.torch)
+    others = peers.Workers(options.torch, options.compile)
     for name in names:
         row = compare(name, WORKS[name], client, others, options)
         if options.tinygrad:
@@ -267,14 +223,15 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="three short rounds: to see that all runs, not for figures")
     parser.add_argument("--only", default=",".join([*WORKS, "latency", "compile"]), help="names, or their first words, separated by commas (default %(default)s)")
     parser.add_argument("--out", default=str(HERE / "out"), help="folder for JSON and pictures")
-    parser.add_argument("--torch", metavar="PYTHON", help="a Python that has PyTorch; by default this one, or Debian's")
+    parser.add_argument("--torch", metavar="PYTHON", help="a Python that has PyTorch 2.9 or newer")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True, help="torch.compile too (default: yes)")
     parser.add_argument("--tinygrad", metavar="PYTHON", help="a Python that has tinygrad: its figures too, minutes more")
     parser.add_argument("--update", action="store_true", help="keep the rows of the last run that this one does not measure")
     parser.add_argument("--docs", action="store_true", help="write the tables and pictures into docs/performance.md too")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rounds = 0.05, 3
-    options.torch = options.torch or peers.torch_python()
+    peers.find_torch(parser, options)
     return options
 
 
@@ -288,7 +245,7 @@ def main():
     report = {"rows": []}
     if options.update and (out / "bench.json").is_file():
         report = json.loads((out / "bench.json").read_text())
-    report.update(machine=machine(), device=options.device)
+    report.update(machine=peers.machine(), device=options.device)
     try:
         client.wait_ready()
         measure(report, client, server, options)
@@ -301,7 +258,8 @@ def main():
         (out / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
     if options.docs:
         report_text.write(report, ROOT / "docs")
+    return 1 if any(row.get("wrong") for row in report["rows"]) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

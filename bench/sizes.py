@@ -11,8 +11,10 @@ CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (batch, ins, extent, outs, k)  # bat
 DEPTHWISE = {f"depthwise_{batch}_{channels}_{extent}_{k}_{stride}": (batch, channels, extent, k, stride)  # padding is k // 2
              for batch, channels, extent in [(1, 32, 112), (8, 32, 56), (1, 480, 28), (8, 240, 14), (8, 96, 7), (1, 960, 7)]
              for k in (3, 5, 7) for stride in (1, 2)}
-RESNETS = {f"resnet18_{batch}_{extent}": (batch, extent) for batch, extent in [(8, 32), (16, 64)]}  # batch, picture side
-ATTENTIONS = {f"attention_{length}": (batch, heads, length, 64) for batch, heads, length in [(4, 8, 256), (1, 8, 4096)]}
+ATTENTIONS = {name: {"batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": length, "keys": length, "size": 64, "causal": causal}
+              for name, batch, heads, kv_heads, length, causal in [
+                  ("attention_256", 4, 8, 8, 256, False), ("attention_4096", 1, 8, 8, 4096, False), ("attention_causal", 8, 12, 12, 1024, True),
+                  ("attention_grouped", 1, 32, 8, 1024, True)]}
 ROWS = (65536, 1024)  # of softmax and layernorm
 MANY = 64 << 20       # elements of the elementwise rows
 PICTURES = 60000      # number of pictures in Fashion-MNIST
@@ -37,11 +39,6 @@ def depthwise_shapes(name):
 def depthwise_gflop(name):
     _, weight, out = depthwise_shapes(name)
     return 2e-9 * math.prod(out) * weight[2] * weight[3]
-
-
-def attention_gflop(name):
-    batch, heads, length, width = ATTENTIONS[name]
-    return 4e-9 * batch * heads * length * length * width  # the two products
 
 
 def conv_gflop(name):

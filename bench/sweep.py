@@ -8,8 +8,8 @@
 bench/shapes.py draws the shapes.  Equal seeds give equal shapes; without --seed, a seed is drawn and printed.  The ratio of a
 shape is our rate divided by PyTorch's rate, so more than 1 means that the server is faster.  The sides take turns as in
 bench/run.py: --repeat rounds, in which each side runs for --seconds.  Our rate is by the device times of the kernels; PyTorch
-runs eagerly in two processes (OMP_WAIT_POLICY passive and active), with --compile also through torch.compile, and the fastest
-of them counts.  All results are compared with PyTorch's results for the same inputs.
+runs eagerly in two processes (OMP_WAIT_POLICY passive and active), with --compile also through torch.compile in two further
+processes, and the fastest of them counts.  All results are compared with PyTorch's results for the same inputs.
 
 --out writes JSON after each shape.  --resume FILE continues the sweep that wrote FILE, with its seed, shapes and families.
 Without --torch, a default Python with PyTorch 2.9 is used if there is one; otherwise only our rates are measured.  The exit
@@ -22,77 +22,24 @@ import os
 import pathlib
 import secrets
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from run import Server, figures, machine, take_turns  # (and the path to the client)
+from run import Server, figures  # (and the path to the client)
 import beamline  # noqa: E402
 import peers  # noqa: E402
 import shapes  # noqa: E402
 from works import shape_work  # noqa: E402
 
-OLDEST_TORCH = (2, 9)
 SLOW_SECONDS = 20  # of all rounds of a shape: a slow shape has fewer rounds, at least one
-
-
-# ---- the peer
-
-def torch_version(python):
-    """The version of PyTorch in |python| as text, or None."""
-    done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def is_new(version):
-    return tuple(int(part) for part in version.split(".")[:2]) >= OLDEST_TORCH
-
-
-class TorchPeers:
-    """The processes of PyTorch: two eager ones and, with |compiled|, one that compiles.  None if |python| is None."""
-
-    def __init__(self, python, compiled):
-        self.python, self.compiled, self.workers = python, compiled, []
-
-    def all(self):
-        """The workers; all are started again if one has ended."""
-        if any(worker.process.poll() is not None for worker in self.workers):
-            self.close()
-        if not self.workers:
-            self.workers = peers.start("torch", self.python)
-            if self.compiled and self.python:
-                self.workers.append(peers.Peer("compile", self.python, "torch_worker.py", OMP_WAIT_POLICY="passive"))
-        return self.workers
-
-    def close(self):
-        for worker in self.workers:
-            if worker.process.poll() is None:
-                worker.close()
-        self.workers = []
 
 
 # ---- one shape
 
-class Refused(Exception):
-    """A shape that PyTorch could not run."""
-
-
 def write_tensors(lease, names, folder):
     for name in names:
         (folder / f"{name}.bin").write_bytes(lease.get(name).data)
-
-
-def prepare_theirs(shape, workers, folder, seconds):
-    """Prepares the shape in all |workers|.  Returns those that can run it; a shape that torch.compile refuses runs eagerly."""
-    ready = []
-    for worker in workers:
-        facts = worker.ask(do="prepare", name=None, shape=shape, folder=str(folder), compile=worker.label == "compile", seconds=seconds)
-        if "error" not in facts:
-            ready.append(worker)
-        elif worker.label != "compile":
-            raise Refused(f"PyTorch: {facts['error']}")
-    return ready
 
 
 def check(shape, worker):
@@ -118,11 +65,11 @@ def measure(shape, client, workers, options):
                               pathlib.Path(folder))
             begin = time.perf_counter()
             ours(options.seconds / 4)
-            workers = prepare_theirs(shape, workers, folder, options.seconds / 4)
+            workers, _, left_out = peers.prepare(workers, name=None, shape=shape, folder=str(folder), seconds=options.seconds / 4)
             round_seconds = time.perf_counter() - begin
-            row.update(unit=work.unit, amount=work.amount, kernels=facts["kernels"], moves=facts["moves"], **(check(shape, workers[0]) if workers else {}))
+            row.update(unit=work.unit, amount=work.amount, kernels=facts["kernels"], moves=facts["moves"], left_out=left_out, **(check(shape, workers[0]) if workers else {}))
         rounds = max(1, min(options.repeat, int(SLOW_SECONDS / round_seconds)))
-        row.update(rounds=rounds, **figures(work, *take_turns(ours, workers, argparse.Namespace(rounds=rounds, seconds=options.seconds))))
+        row.update(rounds=rounds, **figures(work, *peers.take_turns(ours, workers, argparse.Namespace(rounds=rounds, seconds=options.seconds))))
     finally:
         lease.end()
     return row
@@ -216,7 +163,7 @@ class Sweep:
             return
         rows = [self.rows[shape["name"]] for shape in self.shapes if shape["name"] in self.rows]
         options = self.options
-        report = {"machine": machine(), "device": options.device, "torch": options.version, "seed": options.seed, "shapes": options.shapes,
+        report = {"machine": peers.machine(), "device": options.device, "torch": options.version, "seed": options.seed, "shapes": options.shapes,
                   "families": options.families, "repeat": options.repeat, "seconds": options.seconds, "compile": options.compile,
                   "summary": summary(rows), "rows": rows}
         part = pathlib.Path(f"{options.out}.part")
@@ -224,7 +171,7 @@ class Sweep:
         os.replace(part, options.out)
 
     def run(self):
-        options, server, theirs = self.options, None, TorchPeers(self.options.torch, self.options.compile)
+        options, server, theirs = self.options, None, peers.Workers(self.options.torch, self.options.compile)
         left = [shape for shape in self.shapes if shape["name"] not in self.rows]
         try:
             for number, shape in enumerate(left, len(self.shapes) - len(left) + 1):
@@ -233,8 +180,8 @@ class Sweep:
                     client = beamline.Client(server.url, use_numpy=False)
                     client.wait_ready()
                 try:
-                    row = measure(shape, client, theirs.all(), options)
-                except (beamline.BeamlineError, OSError, RuntimeError, Refused) as error:
+                    row = measure(shape, client, theirs.keep("torch"), options)
+                except (beamline.BeamlineError, OSError, RuntimeError, peers.Refused) as error:
                     row = {**shape, "error": f"{type(error).__name__}: {error}"}
                 self.rows[shape["name"]] = row
                 print(f"{number:>4} of {len(self.shapes)} {row_text(row)}", flush=True)
@@ -248,24 +195,10 @@ class Sweep:
         return conclude(list(self.rows.values()), options.worst)
 
 
-def find_torch(parser, options):
-    """Sets options.torch and options.version; both are None if there is no PyTorch that is new enough."""
-    asked = options.torch
-    options.torch = asked or peers.torch_python()
-    options.version = torch_version(options.torch) if options.torch else None
-    if options.version and is_new(options.version):
-        return
-    wanted = ".".join(map(str, OLDEST_TORCH))
-    if asked:
-        parser.error(f"--torch {asked}: PyTorch is {options.version or 'not there'}; it must be {wanted} or newer")
-    print(f"PyTorch {wanted} or newer is not installed (--torch PYTHON): the rows have our side only")
-    options.torch = options.version = None
-
-
 def parse(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", metavar="PYTHON", help="a Python that has PyTorch 2.9 or newer")
-    parser.add_argument("--compile", action="store_true", help="torch.compile too: up to a minute more for each shape")
+    parser.add_argument("--compile", action="store_true", help="torch.compile too: up to two minutes more for each shape")
     parser.add_argument("--shapes", type=int, default=600)
     parser.add_argument("--seed", type=int, help="of the draw (default: a new one)")
     parser.add_argument("--families", help=f"names, or their first words, separated by commas, of {', '.join(shapes.FAMILIES)} (default: all)")
@@ -288,7 +221,7 @@ def parse(words):
     if options.seed is None:
         options.seed = secrets.randbelow(1 << 32)
     options.out = options.out or options.resume
-    find_torch(parser, options)
+    peers.find_torch(parser, options)
     return options
 
 

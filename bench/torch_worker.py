@@ -2,8 +2,10 @@
 """PyTorch's side of bench/run.py and bench/sweep.py: reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers
 with a JSON line.
 
-For a shape of bench/shapes.py, "prepare" has "shape" and "folder", the folder of the inputs and of the server's results, and
-with "compile" the function is compiled by torch.compile.  {"do": "check"} then compares the server's results with PyTorch's.
+With "compile" in "prepare", torch.compile compiles the work.  A work that PyTorch refuses is answered with {"error"}.  For a
+network of training_networks.py, "prepare" has "folder", which has the weights and the batch of the server's side, and the answer
+has the losses of the first steps.  For a shape of bench/shapes.py, "prepare" has "shape" and "folder", the folder of the inputs
+and of the server's results; {"do": "check"} then compares the server's results with PyTorch's.
 
 The parent process sets OMP_WAIT_POLICY and OMP_NUM_THREADS, and stops this process (SIGSTOP) while other sides are measured.
 """
@@ -19,9 +21,19 @@ import shape_sides
 import shapes
 import sizes
 import torch
+import training_networks
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "clients" / "python"))
 from beamline.nn import datasets  # noqa: E402
+
+
+def read(path, dtype):
+    return torch.frombuffer(bytearray(path.read_bytes()), dtype=dtype)
+
+
+def compile_step(step):
+    torch.compiler.reset()
+    return torch.compile(step, dynamic=False)
 
 
 def train(model, optimiser, x, y):
@@ -143,40 +155,11 @@ def depthwise(name, gradients):
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, steps, pads, [1, 1], False, [0, 0], channels, [*gradients, False])
 
 
-class Residual(torch.nn.Module):
-    def __init__(self, ins, outs, stride):
-        super().__init__()
-        nn = torch.nn
-        self.first = nn.Sequential(nn.Conv2d(ins, outs, 3, stride, 1, bias=False), nn.BatchNorm2d(outs), nn.ReLU())
-        self.second = nn.Sequential(nn.Conv2d(outs, outs, 3, 1, 1, bias=False), nn.BatchNorm2d(outs))
-        same = stride == 1 and ins == outs
-        self.short = nn.Identity() if same else nn.Sequential(nn.Conv2d(ins, outs, 1, stride, bias=False), nn.BatchNorm2d(outs))
-
-    def forward(self, x):
-        return torch.relu(self.second(self.first(x)) + self.short(x))
-
-
-def resnet18(batch, extent):
-    nn, widths = torch.nn, (64, 64, 128, 256, 512)
-    blocks = [Residual(widths[i] if first else widths[i + 1], widths[i + 1], 2 if first and i > 0 else 1) for i in range(4) for first in (True, False)]
-    model = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks,
-                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
-    return train(model, torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(batch, 3, extent, extent), torch.randint(0, 1000, (batch,)))
-
-
-def attention(name):
-    q, k, v = (torch.rand(sizes.ATTENTIONS[name]) for _ in range(3))
-    return lambda: torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
-
-
-def attention_gradients(name):
-    q, k, v = (torch.rand(sizes.ATTENTIONS[name]).requires_grad_() for _ in range(3))
-    y = torch.rand(sizes.ATTENTIONS[name])
-
-    def run():
-        with torch.enable_grad():
-            return torch.autograd.grad(torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v, [q, k, v], y)
-    return run
+def attention(family, params):
+    """A family of bench/shapes.py, by scaled_dot_product_attention."""
+    inputs = [torch.rand(given.shape) for given in shapes.FAMILIES[family].inputs(params).values()]
+    run = shape_sides.THEIRS[family](torch, params)
+    return lambda: run(*inputs)
 
 
 def softmax():
@@ -207,14 +190,85 @@ def adam(some):
 WORK = {"mlp": mlp, "mlp_adam": lambda: mlp(adam), "cnn": cnn, "mnist_64": lambda: mnist(64), "mnist_512": lambda: mnist(512),
         "gpt": lambda: gpt(**sizes.GPT), "learner": lambda: learner(adam),
         "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "tiny": tiny, "softmax": softmax, "layernorm": layernorm,
-        **{name: lambda name=name: attention(name) for name in sizes.ATTENTIONS},
-        **{name + "_grad": lambda name=name: attention_gradients(name) for name in sizes.ATTENTIONS},
-        **{name: lambda size=size: resnet18(*size) for name, size in sizes.RESNETS.items()},
+        **{name + end: lambda family=family, params=params: attention(family, params) for name, params in sizes.ATTENTIONS.items()
+           for family, end in [("attention", ""), ("attention_grad", "_grad")]},
         **{name + end: lambda name=name, which=which: depthwise(name, which) for name in sizes.DEPTHWISE
            for end, which in [("", None), ("_x", [True, False]), ("_w", [False, True])]},
         **{name: lambda name=name: conv(name) for name in sizes.CONVS},
         **{name + "_grad": lambda name=name: conv_gradients(name) for name in sizes.CONVS}}
-TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd", *sizes.RESNETS)
+TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd", *training_networks.ROWS)
+
+
+# ---- networks of training_networks.py
+
+class TheirSide(training_networks.Side):
+    nn = torch.nn
+
+    @staticmethod
+    def relu6(x):
+        return torch.nn.functional.relu6(x)
+
+    @staticmethod
+    def gelu(x, approximate):
+        return torch.nn.functional.gelu(x, approximate=approximate)
+
+    @staticmethod
+    def cross_entropy(x, y):
+        return torch.nn.functional.cross_entropy(x, y)
+
+    @staticmethod
+    def max_pool2d(x, k, stride, padding):
+        return torch.nn.functional.max_pool2d(x, k, stride, padding)
+
+    @staticmethod
+    def cat(parts, axis):
+        return torch.cat(parts, axis)
+
+    @staticmethod
+    def attention(q, k, v, causal):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def norm(self, width, scale):
+        return self.layer("BatchNorm2d", width)  # whose scale comes with the weights
+
+    def parameter(self, *shape):
+        self.layers.append(torch.nn.Parameter(torch.randn(shape) * 0.02))
+        return self.layers[-1]
+
+    def lstm(self, width, layers):
+        cells = self.layer("LSTM", width, width, layers, batch_first=True)
+        return lambda x: cells(x)[0]
+
+
+def weights_of(side):
+    return [weight for layer in side.layers for weight in ([layer] if isinstance(layer, torch.Tensor) else layer.parameters())]
+
+
+class NetworkStep:
+    """A training step of a network with the weights and the batch in |folder|.  With |compiled|, torch.compile has the whole step."""
+
+    def __init__(self, name, folder, compiled):
+        (kind, batch), folder = training_networks.ROWS[name], pathlib.Path(folder)
+        network, side = training_networks.NETWORKS[kind], TheirSide()
+        loss, weights = network.make(side), weights_of(side)
+        with torch.no_grad():
+            for i, weight in enumerate(weights):
+                weight.copy_(read(folder / f"{i}.bin", torch.float32).reshape(weight.shape))
+        x = read(folder / "x.bin", torch.int32).long() if network.vocabulary else read(folder / "x.bin", torch.float32)
+        x, y = x.reshape(batch, *network.x), read(folder / "y.bin", torch.int32).long().reshape(batch, *network.y)
+        optimizer = getattr(torch.optim, network.optimizer)(weights, lr=training_networks.RATES[network.optimizer])
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            value = loss(x, y)
+            value.backward()
+            optimizer.step()
+            return value.detach()
+        self.step = compile_step(step) if compiled else step
+        self.losses = [float(self.step()) for _ in range(training_networks.FIRST_STEPS)]
+
+    def __call__(self):
+        self.step()
 
 
 # ---- shapes
@@ -229,13 +283,9 @@ class ShapeStep:
         self.folder, params = pathlib.Path(folder), shape["params"]
         self.run = shape_sides.THEIRS[shape["family"]](torch, params)
         if compiled:
-            torch.compiler.reset()
-            self.run = torch.compile(self.run, dynamic=False)
+            self.run = compile_step(self.run)
         inputs = shapes.FAMILIES[shape["family"]].inputs(params)
-        self.inputs = [self.read(name, torch.int64 if given.below else torch.float32).reshape(given.shape) for name, given in inputs.items()]
-
-    def read(self, name, dtype):
-        return torch.frombuffer(bytearray((self.folder / f"{name}.bin").read_bytes()), dtype=dtype)
+        self.inputs = [read(self.folder / f"{name}.bin", torch.int64 if given.below else torch.float32).reshape(given.shape) for name, given in inputs.items()]
 
     def __call__(self):
         return self.run(*self.inputs)
@@ -244,7 +294,7 @@ class ShapeStep:
         """Returns for each result the share of elements that differ, and the largest error relative to the bound."""
         with torch.no_grad():
             wanted = self()
-        return [difference(self.read(f"result{i}", torch.float32), value) for i, value in enumerate(wanted if isinstance(wanted, tuple) else (wanted,))]
+        return [difference(read(self.folder / f"result{i}.bin", torch.float32), value) for i, value in enumerate(wanted if isinstance(wanted, tuple) else (wanted,))]
 
 
 def difference(found, wanted):
@@ -268,6 +318,15 @@ def measure(step, name, seconds):
     return times
 
 
+def make_step(order):
+    name, compiled = order["name"], order["compile"]
+    if "shape" in order:
+        return ShapeStep(order["shape"], order["folder"], compiled)
+    if name in training_networks.ROWS:
+        return NetworkStep(name, order["folder"], compiled)
+    return compile_step(WORK[name]()) if compiled else WORK[name]()
+
+
 def main():
     torch.manual_seed(0)
     step = name = None
@@ -277,19 +336,16 @@ def main():
             step, name = None, order["name"]
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             try:
-                step = ShapeStep(order["shape"], order["folder"], order["compile"]) if "shape" in order else WORK[name]()
+                step = make_step(order)
                 measure(step, name, order["seconds"])  # warm up
             except (RuntimeError, TypeError, AttributeError) as error:
-                if "shape" not in order:
-                    raise
                 print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
                 continue
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            answer = {"version": torch.__version__, "threads": torch.get_num_threads(), "rss_growth": 1024 * (peak - before)}
+            answer = {"version": torch.__version__, "threads": torch.get_num_threads(), "rss_growth": 1024 * (peak - before),
+                      **({"losses": step.losses} if hasattr(step, "losses") else {})}
         elif order["do"] == "check":
             answer = {"results": step.check()}
-        elif order["do"] == "version":
-            answer = {"version": torch.__version__}
         else:
             answer = {"times": measure(step, name, order["seconds"])}
         print(json.dumps(answer), flush=True)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Our side of bench/run.py and bench/sweep.py: the work of each row on the server, and its peer."""
 import math
+import pathlib
 import re
 import statistics
+import tempfile
 import time
 
 import beamline
 import sizes
-from beamline import Tensor, dtypes, nn
+import training_networks
+from beamline import Tensor, TinyJit, dtypes, nn
 from beamline.helpers import GlobalCounters
 from beamline.train import DataLoader, Learner
 from shape_sides import OURS
@@ -24,7 +27,9 @@ class Work:
         goal: the wanted ratio to the peer
         peer: "torch", "openblas", "stream" (memory bandwidth)
         by: "wall", time through HTTP, or "kernels", device times of the kernels, for launches too short for wall times
-        prepare(client, device): uploads the operands and returns slice(seconds) -> (wall times, device times) per repetition
+        prepare(client, device): uploads the operands and returns (slice, facts of the row); slice(seconds) returns the wall times
+            and the device times of its repetitions.  facts["order"] are further members of the order to the peers, and
+            facts["losses"] the losses of the first training steps, which the peers must have too
     """
 
     def __init__(self, group, title, unit, amount, goal, prepare, peer="torch", by="wall"):
@@ -122,25 +127,6 @@ def mnist_program(batch):
             x = x.conv2d(m[f"{name}_w"], m[f"{name}_b"]).relu()
         x = m.batch_norm(x, norm).max_pool2d(2)
     return m.finish(x.flatten(1).linear(m["out_w"], m["out_b"]).cross_entropy(y), "adam", lr=0.001)
-
-
-def resnet_program(batch, extent):
-    """ResNet-18 as in torchvision."""
-    m = Model()
-
-    def conv(x, name, outs, ins, k, **how):
-        m.declare(name, [outs, ins, k, k], ins * k * k)
-        m.norm(f"{name}_n", outs, running=True)
-        return m.batch_norm(x.conv2d(m[name], **how), f"{name}_n")
-    x, y = m.begin(x=([batch, 3, extent, extent], "float32"), y=([batch], "int64"))
-    x, width = conv(x, "stem", 64, 3, 7, stride=2, padding=3).relu().max_pool2d(3, stride=2, padding=1), 64
-    for i, outs in enumerate([64, 128, 256, 512]):
-        for name, stride in [(f"b{i}_0", 2 if i > 0 else 1), (f"b{i}_1", 1)]:
-            inner = conv(x, f"{name}_1", outs, width, 3, stride=stride, padding=1).relu()
-            short = x if stride == 1 and width == outs else conv(x, f"{name}_short", outs, width, 1, stride=stride)
-            x, width = (conv(inner, f"{name}_2", outs, outs, 3, padding=1) + short).relu(), outs
-    w, b = m.layer("out", [1000, 512])
-    return m.finish(x.mean([2, 3]).linear(m[w], m[b]).cross_entropy(y), "sgd", lr=0.01)
 
 
 def gpt_program():
@@ -258,11 +244,6 @@ def conv_gradients(g, x, w, cotangent):
     return g.grad(x.conv2d(w), [x, w], cotangent)
 
 
-def attention_gradients(g, q, k, v, cotangent):
-    y = q.attention(k, v)
-    return [y, *g.grad(y, [q, k, v], cotangent)]
-
-
 def tiny(client, device):
     """150 operations in a chain: repeatedly a product, a full reduction, a sum."""
     inputs = fill(client, device, {"a": [sizes.TINY], "b": [sizes.TINY]})
@@ -285,6 +266,96 @@ def tiny(client, device):
         return walls, computes
     measure(0)
     return measure, {"kernels": remote.info["entries"]["main"]["kernels"]}
+
+
+# ---- networks of clients/python's nn
+
+class OurSide(training_networks.Side):
+    nn = nn
+    relu6, gelu, cross_entropy = staticmethod(Tensor.relu6), staticmethod(Tensor.gelu), staticmethod(Tensor.cross_entropy)
+
+    @staticmethod
+    def max_pool2d(x, k, stride, padding):
+        return x.max_pool2d(k, stride, padding=padding)
+
+    @staticmethod
+    def attention(q, k, v, causal):
+        return q.scaled_dot_product_attention(k, v, is_causal=causal)
+
+    @staticmethod
+    def cat(parts, axis):
+        return Tensor.cat(*parts, dim=axis)
+
+    def norm(self, width, scale):
+        layer = self.layer("BatchNorm2d", width)
+        layer.weight = Tensor.full((width,), float(scale))
+        return layer
+
+    def parameter(self, *shape):
+        self.layers.append(Tensor.randn(*shape) * 0.02)
+        return self.layers[-1]
+
+    def lstm(self, width, layers):
+        cells = [self.layer("LSTMCell", width, width) for _ in range(layers)]
+
+        def run(x):
+            steps = [x[:, i] for i in range(x.shape[1])]
+            for cell in cells:
+                state, seen = None, []
+                for step in steps:
+                    state = cell(step, state)
+                    seen.append(state[0])
+                steps = seen
+            return Tensor.stack(*steps, dim=1)
+        return run
+
+
+def network_step(network, batch, folder):
+    """Makes a network of training_networks.py and a batch, and writes both into |folder| for the other side: the weights as 0.bin,
+    1.bin and so on.  Returns the TinyJit of a training step, which returns the loss."""
+    Tensor.manual_seed(1)
+    side = OurSide()
+    loss = network.make(side)
+    x, y = ([batch, *shape] for shape in (network.x, network.y))
+    x = Tensor.randint(*x, high=network.vocabulary) if network.vocabulary else Tensor.rand(*x)
+    y = Tensor.randint(*y, high=network.classes)
+    weights = nn.state.get_parameters(side.layers)
+    weights = [weight for weight in weights if weight.requires_grad is not False]
+    Tensor.realize(x, y, *nn.state.get_parameters(side.layers))
+    for name, value in [("x", x), ("y", y), *enumerate(weights)]:
+        (folder / f"{name}.bin").write_bytes(value.data())
+    optimizer = {"SGD": nn.optim.SGD, "AdamW": nn.optim.AdamW}[network.optimizer](weights, lr=training_networks.RATES[network.optimizer])
+
+    @TinyJit
+    @Tensor.train()
+    def step():
+        optimizer.zero_grad()
+        value = loss(x, y).backward()
+        return value.realize(*optimizer.schedule_step())
+    return step
+
+
+def network_work(name, batch):
+    """Training steps of a network of training_networks.py, a request each."""
+    network = training_networks.NETWORKS[name]
+
+    def prepare(*_):
+        folder = tempfile.TemporaryDirectory(prefix="beamline-network-")
+        step = network_step(network, batch, pathlib.Path(folder.name))
+        losses = [step().item() for _ in range(training_networks.FIRST_STEPS)]
+
+        def measure(seconds):
+            walls, computes, start = [], [], time.perf_counter()
+            while len(walls) < 2 or time.perf_counter() - start < seconds:
+                GlobalCounters.reset()
+                begin = time.perf_counter()
+                step()
+                walls.append(time.perf_counter() - begin)
+                computes.append(GlobalCounters.time_sum_s)
+            return walls, computes
+        measure.folder = folder  # which is removed with the work
+        return measure, {"losses": losses, "order": {"folder": folder.name}}
+    return Work("training", f"{network.title}, b {batch}, {network.optimizer}", "steps/s", 1, 1.3, prepare)
 
 
 # ---- epochs
@@ -332,13 +403,12 @@ def conv_works(name):
 
 
 def attention_works(name):
-    shape = list(sizes.ATTENTIONS[name])
-    title = "×".join(map(str, shape))
+    p = sizes.ATTENTIONS[name]
+    heads = p["heads"] if p["heads"] == p["kv_heads"] else f"{p['heads']}:{p['kv_heads']}"
+    title = f"{p['batch']}×{heads}×{p['queries']}×{p['size']}" + (", causal" if p["causal"] else "")
     # With gradients: four products besides the two, for a library that keeps the scores.
-    return {name: Work("attention", title, "GFLOP/s", sizes.attention_gflop(name), 1.0,
-                       kernel(lambda _, q, k, v: [q.attention(k, v)], q=shape, k=shape, v=shape), by="kernels"),
-            name + "_grad": Work("attention", title + ", with gradients", "GFLOP/s", 3 * sizes.attention_gflop(name), 1.0,
-                                 kernel(attention_gradients, q=shape, k=shape, v=shape, cotangent=shape), by="kernels")}
+    return {name + end: Work("attention", title + more, "GFLOP/s", FAMILIES[family].amount(p)[0], goal, shape_kernel(family, p), by="kernels")
+            for family, end, more, goal in [("attention", "", "", 1.1), ("attention_grad", "_grad", ", with gradients", 1.0)]}
 
 
 def depthwise_works(name):
@@ -353,14 +423,17 @@ def depthwise_works(name):
             for end, (more, prepare) in forms.items()}
 
 
+def shape_kernel(family, params):
+    """The kernels of a family of bench/shapes.py."""
+    inputs = FAMILIES[family].inputs(params)
+    return kernel(lambda g, *given: OURS[family](g, params, *given), below={name: given.below for name, given in inputs.items() if given.below},
+                  low={name: given.low for name, given in inputs.items()}, **{name: given.shape for name, given in inputs.items()})
+
+
 def shape_work(shape):
     """The work of a shape that bench/shapes.py drew."""
-    family, params = FAMILIES[shape["family"]], shape["params"]
-    inputs = family.inputs(params)
-    amount, unit = family.amount(params)
-    prepare = kernel(lambda g, *given: OURS[shape["family"]](g, params, *given), below={name: given.below for name, given in inputs.items() if given.below},
-                     low={name: given.low for name, given in inputs.items()}, **{name: given.shape for name, given in inputs.items()})
-    return Work(shape["family"], shape["name"], unit, amount, 1.0, prepare, by="kernels")
+    amount, unit = FAMILIES[shape["family"]].amount(shape["params"])
+    return Work(shape["family"], shape["name"], unit, amount, 1.0, shape_kernel(shape["family"], shape["params"]), by="kernels")
 
 
 MANY, ROWS, GPT = sizes.MANY, list(sizes.ROWS), sizes.GPT
@@ -381,9 +454,7 @@ WORKS = {
     "cnn": Work("training", "CNN of two conv3, b 64, Adam", "steps/s", 1, 1.3, on_pictures(cnn_program, [64, 1, 28, 28])),
     "mnist_64": Work("training", "beautiful_mnist, b 64, Adam", "steps/s", 1, 1.3, on_pictures(lambda: mnist_program(64), [64, 1, 28, 28])),
     "mnist_512": Work("training", "beautiful_mnist, b 512, Adam", "steps/s", 1, 1.3, on_pictures(lambda: mnist_program(512), [512, 1, 28, 28])),
-    **{name: Work("training", f"ResNet-18, {extent}², b {batch}, SGD", "steps/s", 1, 1.0,
-                  on_pictures(lambda size=(batch, extent): resnet_program(*size), [batch, 3, extent, extent]))
-       for name, (batch, extent) in sizes.RESNETS.items()},
+    **{row: network_work(*which) for row, which in training_networks.ROWS.items()},
     "gpt": Work("training", "GPT, 2 layers, d 128, T 128, b 8", "steps/s", 1, 1.3,
                 training(gpt_program, {"x": [GPT["batch"], GPT["length"]], "y": [GPT["batch"] * GPT["length"]]},
                          {"x": GPT["vocabulary"], "y": GPT["vocabulary"]})),

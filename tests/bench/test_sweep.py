@@ -148,7 +148,7 @@ class Statistics(unittest.TestCase):
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as out:
                 self.assertRaises(SystemExit, sweep.parse, words)
                 self.assertIn(said, out.getvalue())
-        self.assertEqual([sweep.is_new(version) for version in ("1.13.0a0", "2.9.1+cu128", "2.10.0")], [False, True, True])
+        self.assertEqual([peers.is_new(version) for version in ("1.13.0a0", "2.9.1+cu128", "2.10.0")], [False, True, True])
 
 
 class SmallSweep(unittest.TestCase):
@@ -195,7 +195,7 @@ class SmallSweep(unittest.TestCase):
         self.assertEqual(status, 0, out + said)
         report = json.loads(self.out.read_text())
         for row in report["rows"]:
-            self.assertEqual(set(row["peer_all"]), {"passive", "active", "compile"})
+            self.assertEqual(set(row["peer_all"]), {"passive", "active", "compile passive", "compile active"})
             self.assertFalse(row["wrong"])
             self.assertTrue(math.isclose(row["ratio"], row["beamline"] / row["peer_rate"]), row)  # of a single round
         self.assertRegex(out, r"\nall +4 ")
@@ -218,7 +218,7 @@ class SmallSweep(unittest.TestCase):
         self.assertIn("another version of bench/shapes.py drew its shapes", said)
 
     def test_wrong_values(self):
-        for how, told in (("wrong", r"wrong: [\d.e-]+ of the elements differ \(by "), ("fails", r"failed softmax .*Refused: PyTorch: RuntimeError: softmax fails")):
+        for how, told in (("wrong", r"wrong: [\d.e-]+ of the elements differ \(by "), ("fails", r"failed softmax .*Refused: passive: RuntimeError: softmax fails")):
             with self.subTest(how):
                 status, out, said = self.call("--torch", self.stand_in(), "--shapes", 1, "--seed", 2, "--families", "softmax", BEAMLINE_STAND_IN=how)
                 self.assertEqual(status, 1, out + said)
