@@ -188,7 +188,7 @@ static int64_t batcher_worth_rows(const bl_batch *batch)
         return batch->most;
     pthread_mutex_lock(&b->lock);
     waiting = b->rows > batch->skip ? b->rows - batch->skip : b->rows;
-    rows = bl_sizes_choose(&slot->sizes, waiting < rows ? waiting : rows);
+    rows = bl_sizes_choose(&slot->sizes, 1, waiting < rows ? waiting : rows, NULL);
     pthread_mutex_unlock(&b->lock);
     return rows < batch->most ? rows : batch->most;
 }

@@ -77,13 +77,31 @@ static bool sizes_is_wanted(const bl_size_cost *cost)
     return !sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
+/* The candidates of a choice: |least|, the sizes between, and |waiting|. */
+typedef struct sizes_range {
+    int64_t least, waiting;
+    const double *gain;
+} sizes_range;
+
+/* The candidate after |rows|, below |waiting|; else |waiting|. */
+static int64_t sizes_next(const sizes_range *range, int64_t rows)
+{
+    int64_t next = (int64_t)2 << bl_size_of(rows);
+    return next < range->waiting ? next : range->waiting;
+}
+
+static double sizes_gain(const sizes_range *range, int64_t rows)
+{
+    return range->gain != NULL ? range->gain[rows] : (double)rows;
+}
+
 /* A number of rows whose cost is not measured yet: |waiting| itself, then the smallest size.  0: every cost that can be
  * measured is known. */
-static int64_t find_unknown(bl_sizes *sizes, int64_t waiting)
+static int64_t find_unknown(bl_sizes *sizes, const sizes_range *range)
 {
-    if (sizes_is_wanted(sizes_cost_of(sizes, waiting)))
-        return waiting;
-    for (int64_t rows = 1; rows < waiting; rows *= 2)
+    if (sizes_is_wanted(sizes_cost_of(sizes, range->waiting)))
+        return range->waiting;
+    for (int64_t rows = range->least; rows < range->waiting; rows = sizes_next(range, rows))
         if (sizes_is_wanted(sizes_cost_of(sizes, rows)))
             return rows;
     return 0;
@@ -94,23 +112,24 @@ static bool is_usable(const bl_size_cost *cost)
     return sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
-/* The time per row of a run of |rows|.  If no such run is usable, the cost of the next smaller usable size.  0: unknown. */
-static double asked_row_ns(bl_sizes *sizes, int64_t rows)
+/* The time per use of a run of |rows|.  If no such run is usable, by the cost of the next smaller usable size.  0: unknown. */
+static double sizes_asked_ns(bl_sizes *sizes, const sizes_range *range, int64_t rows)
 {
     const bl_size_cost *cost = sizes_cost_of(sizes, rows);
     for (int i = bl_size_of(rows) - 1; i >= 0 && !is_usable(cost); i--)
         cost = &sizes->at[i].any;
-    return sizes_is_known(cost) ? row_ns(cost) : 0;
+    return sizes_is_known(cost) ? row_ns(cost) * (double)rows / sizes_gain(range, rows) : 0;
 }
 
-static int64_t find_best(bl_sizes *sizes, int64_t waiting)
+static int64_t find_best(bl_sizes *sizes, const sizes_range *range)
 {
-    double all = asked_row_ns(sizes, waiting), least = all * WORTH_IT;
-    int64_t best = waiting;
-    for (int64_t rows = 1; rows < waiting; rows *= 2) {
+    double all = sizes_asked_ns(sizes, range, range->waiting), least = all * WORTH_IT;
+    int64_t best = range->waiting;
+    for (int64_t rows = range->least; rows < range->waiting; rows = sizes_next(range, rows)) {
         const bl_size_cost *cost = sizes_cost_of(sizes, rows);
-        double takes = is_usable(cost) ? row_ns(cost) : INFINITY;
-        if (takes < least || (takes <= least && best < waiting)) { /* of two runs with equal cost per row, the larger run */
+        double takes = is_usable(cost) ? row_ns(cost) * (double)rows / sizes_gain(range, rows) : INFINITY;
+        /* of two runs with equal cost per use, the larger run */
+        if (takes < least || (takes <= least && best < range->waiting)) {
             best = rows;
             least = takes;
         }
@@ -119,16 +138,16 @@ static int64_t find_best(bl_sizes *sizes, int64_t waiting)
 }
 
 /* The size whose last choice is the longest ago, if the budget LOOKS allows its last measured extra cost.  0: none. */
-static int64_t find_forgotten(bl_sizes *sizes, int64_t waiting, int64_t best)
+static int64_t find_forgotten(bl_sizes *sizes, const sizes_range *range, int64_t best)
 {
-    double least = asked_row_ns(sizes, best), lost = 0;
+    double least = sizes_asked_ns(sizes, range, best), lost = 0;
     const bl_size_cost *cost = NULL;
-    int64_t oldest = waiting;
-    for (int64_t rows = 1; rows < waiting; rows *= 2)
+    int64_t oldest = range->waiting;
+    for (int64_t rows = range->least; rows < range->waiting; rows = sizes_next(range, rows))
         if (sizes_cost_of(sizes, rows)->turn < sizes_cost_of(sizes, oldest)->turn)
             oldest = rows;
     cost = sizes_cost_of(sizes, oldest);
-    lost = is_usable(cost) ? (row_ns(cost) - least) * (double)oldest : least * (double)best;
+    lost = is_usable(cost) ? row_ns(cost) * (double)oldest - least * sizes_gain(range, oldest) : least * sizes_gain(range, best);
     lost = lost > 0 ? lost : 0;
     if (oldest == best || sizes->lost_ns + lost > LOOKS * sizes->total_ns)
         return 0;
@@ -136,19 +155,25 @@ static int64_t find_forgotten(bl_sizes *sizes, int64_t waiting, int64_t best)
     return oldest;
 }
 
-int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting)
+static int64_t sizes_best_of(bl_sizes *sizes, const sizes_range *range)
 {
-    int64_t unknown = waiting > 1 ? find_unknown(sizes, waiting) : waiting;
-    return unknown > 0 || waiting < 1 ? unknown : find_best(sizes, waiting);
+    int64_t unknown = range->waiting > 1 ? find_unknown(sizes, range) : range->waiting;
+    return unknown > 0 || range->waiting < 1 ? unknown : find_best(sizes, range);
 }
 
-int64_t bl_sizes_choose(bl_sizes *sizes, int64_t waiting)
+int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting)
 {
-    int64_t rows = bl_sizes_best(sizes, waiting);
+    return sizes_best_of(sizes, &(sizes_range){1, waiting, NULL});
+}
+
+int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const double *gain)
+{
+    const sizes_range range = {least, waiting, gain};
+    int64_t rows = sizes_best_of(sizes, &range);
     if (waiting <= 1)
         return rows;
-    if (++sizes->turn % LOOK_AGAIN == 0 && find_unknown(sizes, waiting) == 0) {
-        int64_t forgotten = find_forgotten(sizes, waiting, rows);
+    if (++sizes->turn % LOOK_AGAIN == 0 && find_unknown(sizes, &range) == 0) {
+        int64_t forgotten = find_forgotten(sizes, &range, rows);
         rows = forgotten > 0 ? forgotten : rows;
     }
     sizes_cost_of(sizes, rows)->turn = sizes->turn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cost model of dynamic batching: the measured time of runs by their number of rows, and the choice of the number of rows
- * whose run takes the least time per row.  Each slot of a batcher has one bl_sizes.  The lock of the batcher guards it.  A
- * zeroed structure is ready for use.
+ * whose run takes the least time per row, or per expected token of a text.  Each slot of a batcher has one bl_sizes.  The lock of
+ * the batcher guards it.  A zeroed structure is ready for use.
  *
  * A size is 2^i rows.  A run uses the general plan of the model, for any number of rows, or a plan that was compiled for
  * exactly its size.  In an exact plan the number of rows is a constant, so the compiler can optimise more.  Exact plans are
@@ -41,9 +41,12 @@ int bl_size_of(int64_t rows);
 bool bl_size_is_exact(int64_t rows); /* is |rows| a size itself? */
 /* Record that a run of |rows| took |ns| on the device.  |exact|: the run used the exact plan of its size. */
 void bl_sizes_learn(bl_sizes *sizes, int64_t rows, bool exact, int64_t ns);
-/* How many of |waiting| rows should run now.  The call counts as a choice, and may choose another size to measure it again. */
-int64_t bl_sizes_choose(bl_sizes *sizes, int64_t waiting);
-/* Like bl_sizes_choose, but the call does not count as a choice and never repeats a measurement. */
+/* How many rows should run now, from |least| to |waiting|.  gain[r] is the use of a run of r rows, from |least| to |waiting|;
+ * NULL: all rows have the same use.  The choice has the least time per use.  The call counts as a choice, and may choose another
+ * size to measure it again. */
+int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const double *gain);
+/* Like bl_sizes_choose for 1 to |waiting| rows of the same use, but the call does not count as a choice and never repeats a
+ * measurement. */
 int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting);
 /* The expected time of a run of |rows|.  A size without measurements takes the cost of the nearest smaller measured size, then
  * of the nearest larger size.  0: no size has been measured. */

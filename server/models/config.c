@@ -13,6 +13,7 @@ enum {
     MOST_WARMUPS = 64,
     MOST_RUNS = 10000,
     MOST_DELAY_US = 100 * 1000000, /* a longer delay is treated as a mistake */
+    USUAL_DRAFT = 15,              /* 16 rows are the largest number that has an exact plan (exact.c) */
     USUAL_IDLE_US = 60 * 1000000   /* of a sequence; Triton's default of one second is too short for interactive use */
 };
 
@@ -402,25 +403,33 @@ static bl_status read_warmups(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-/* A number of tokens, from 1 to BL_MOST_CONTEXT. */
-static bl_status config_read_tokens(reader *r, const bl_json *at, const char *text, int64_t *out)
+static bl_status config_read_tokens(reader *r, const bl_json *at, const char *text, int lo, int hi, int64_t *out)
 {
     char *end = NULL;
     *out = strtoll(text, &end, 10);
-    if (*end == '\0' && end != text && *out > 0 && *out <= BL_MOST_CONTEXT)
+    if (*end == '\0' && end != text && *out >= lo && *out <= hi)
         return BL_OK;
-    return bl_json_fail(at, r->err, BL_EINVAL, "it is \"%.40s\"; it must be a number of tokens, from 1 to %d", text,
-                        BL_MOST_CONTEXT);
+    return bl_json_fail(at, r->err, BL_EINVAL, "it is \"%.40s\"; it must be a number of tokens, from %d to %d", text, lo, hi);
 }
 
 static bl_status read_context(reader *r, const bl_json *at, const char *text)
 {
-    return config_read_tokens(r, at, text, &r->out->generation.context);
+    return config_read_tokens(r, at, text, 1, BL_MOST_CONTEXT, &r->out->generation.context);
 }
 
 static bl_status read_chunk(reader *r, const bl_json *at, const char *text)
 {
-    return config_read_tokens(r, at, text, &r->out->generation.chunk);
+    return config_read_tokens(r, at, text, 1, BL_MOST_CONTEXT, &r->out->generation.chunk);
+}
+
+static bl_status read_draft_max(reader *r, const bl_json *at, const char *text)
+{
+    return config_read_tokens(r, at, text, 1, BL_MOST_DRAFT, &r->out->draft.most);
+}
+
+static bl_status read_draft_min(reader *r, const bl_json *at, const char *text)
+{
+    return config_read_tokens(r, at, text, 0, BL_MOST_DRAFT, &r->out->draft.least);
 }
 
 static bl_status read_share(reader *r, const bl_json *at, const char *text)
@@ -462,6 +471,9 @@ static bl_status read_parameters(reader *r, const bl_json *at)
                 {"picture", &out->picture, NULL},
                 {"context", NULL, read_context},
                 {"chunk", NULL, read_chunk},
+                {"draft", &out->draft.name, NULL},
+                {"draft_max", NULL, read_draft_max},
+                {"draft_min", NULL, read_draft_min},
                 {"share_prefix", NULL, read_share},
                 {"pooling", NULL, config_read_pooling},
                 {"chat_template", &out->openai.chat_template, NULL},
@@ -570,8 +582,11 @@ bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, 
     bl_json_doc doc = {0};
     bl_err problem = {0};
     bl_status st = BL_OK;
-    *out = (bl_model_config){
-        .versions.latest = 1, .max_batch_size = -1, .batching.may_override = true, .sequences.idle_us = USUAL_IDLE_US};
+    *out = (bl_model_config){.versions.latest = 1,
+                             .max_batch_size = -1,
+                             .batching.may_override = true,
+                             .sequences.idle_us = USUAL_IDLE_US,
+                             .draft.most = USUAL_DRAFT};
     if (text.data == NULL)
         return BL_OK;
     r.err = &problem;

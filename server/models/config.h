@@ -44,7 +44,7 @@ typedef struct bl_config_instance {
     int64_t gpus[BL_MOST_INSTANCES];
 } bl_config_instance;
 
-enum { BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16, BL_MOST_CONTEXT = 1 << 24 };
+enum { BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16, BL_MOST_CONTEXT = 1 << 24, BL_MOST_DRAFT = 255 };
 
 /* version_policy: which versions of a model are loaded. */
 typedef struct bl_config_versions {
@@ -78,6 +78,12 @@ typedef struct bl_config_generation {
     bool shares_prefix; /* all keys share one prefix cache; else each key has its own */
 } bl_config_generation;
 
+/* Parameters of speculative decoding (draft.h). */
+typedef struct bl_config_draft {
+    const char *name;    /* "ngram"; NULL: no speculative decoding */
+    int64_t least, most; /* tokens of a proposal */
+} bl_config_draft;
+
 /* Parameters of a model whose strings the server tokenizes (text_input.h). */
 typedef struct bl_config_words {
     /* the string input that clients see in place of tokens; NULL: the model generates text, or has no tokenizer */
@@ -104,6 +110,7 @@ typedef struct bl_model_config {
     const char *entry;   /* the entry of the program; NULL: the only one, or "main" */
     const char *picture; /* the input that takes the pixels of an encoded picture; or NULL */
     bl_config_generation generation;
+    bl_config_draft draft;
     bl_config_words words;
     bl_config_openai openai;
     bl_config_batching batching;

@@ -60,6 +60,7 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
         return bl_fail(err, BL_ENOMEM, "out of host memory for a text");
     memcpy(g->tokens.id, prompt->id, prompt->count * sizeof *prompt->id);
     g->tokens.count = g->tokens.cap = prompt->count;
+    bl_draft_init(g);
     return bl_text_answer_init(&g->answer, c->text, &c->options, c->out.budget, prompt, err);
 }
 

@@ -10,6 +10,7 @@
 #define BL_SERVER_MODELS_GENERATION_H
 
 #include "server/models/completion.h"
+#include "server/models/draft.h"
 #include "server/models/pages.h"
 #include "server/models/sequences.h"
 #include "server/models/text_answer.h"
@@ -58,10 +59,11 @@ typedef struct bl_text_args {
     bl_buffer **states; /* the states of the program, with a paged KV cache */
 } bl_text_args;
 
-/* The row of a text in the current run, and the texts that share the run. */
+/* The rows of a text in the current run, and the texts that share the run.  The rows have consecutive tokens of the text: those
+ * of a run without a draft are one row. */
 typedef struct bl_text_batch {
-    bl_request *rq; /* the request of the text */
-    int64_t row;
+    bl_request *rq;      /* the request of the text */
+    int64_t row, rows;   /* the first of them, and their number */
     bl_generation *next; /* the next text of the run */
 } bl_text_batch;
 
@@ -81,6 +83,7 @@ struct bl_generation {
     bl_text_state state;
     bl_text_batch batch;
     bl_text_args args;
+    bl_draft draft;
     bl_sampling sampling; /* with the seed of this text */
     bl_sampler *sampler;  /* NULL: the model chooses the tokens */
     char *bytes;          /* the logits of the last token, in the dtype of the output */

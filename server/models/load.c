@@ -368,6 +368,17 @@ static bl_status warm(load *l, bl_model_version *version)
     return BL_OK;
 }
 
+/* A run with proposed tokens pays by the plan of its number of rows, so these plans are not left to the runs of larger sizes
+ * with the general plan.  Loaders compile them in the background. */
+static void order_draft_plans(bl_model_version *version)
+{
+    const bl_config_draft *draft = &version->config.draft;
+    for (int64_t rows = 1; draft->name != NULL && rows <= draft->most + 1; rows *= 2)
+        for (int i = 0; i < version->ninstances; i++)
+            if (bl_exact_claim(version, &version->instances[i], rows))
+                bl_exact_order(version, &version->instances[i], rows);
+}
+
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
 {
     version->origin = (bl_model_origin){.form = from->form,
@@ -378,7 +389,9 @@ static bl_status fill_version(load *l, bl_model_version *version, const bl_sourc
     BL_TRY(bl_model_config_read(version->arena, version->name, l->config, &version->config, l->err));
     BL_TRY(add_instances(l, version));
     BL_TRY(bl_model_version_describe(version, l->err));
-    return warm(l, version);
+    BL_TRY(warm(l, version));
+    order_draft_plans(version);
+    return BL_OK;
 }
 
 static bl_status load_version(load *l, const bl_source_version *from, bl_model_version **out)

@@ -3,7 +3,8 @@
  * texts share, and updates the state in place.  A page has the keys and values of BL_PAGE_TOKENS consecutive tokens of a text.
  * A table lists the pages of each text.  Such a program has the following form, by the names of its tensors:
  *
- * - input tokens, int32 [rows, n]: the next n tokens of each text.
+ * - input tokens, int32 [rows, n]: the next n tokens of each text.  A text may have several rows, with consecutive pieces of
+ * its tokens.
  *
  * - input position, int32 [rows]: the number of tokens that come before them in the text.
  *

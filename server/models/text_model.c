@@ -332,6 +332,22 @@ static bl_status describe_ends(const bl_model_version *version, bl_text_model *t
     return BL_OK;
 }
 
+/* Proposed tokens are rows of a run, which read the pages of their text. */
+static bl_status describe_draft(const bl_model_version *version, const bl_text_model *text, bl_err *err)
+{
+    const char *draft = version->config.draft.name;
+    if (draft == NULL)
+        return BL_OK;
+    if (text->pool == 0 || text->rows < 0)
+        return bl_fail(err, BL_EGRAPH,
+                       "parameters.draft is \"%.100s\"; only a text model with pages, and with at least two rows "
+                       "(max_batch_size), can have a draft",
+                       draft);
+    if (strcmp(draft, "ngram") != 0)
+        return bl_fail(err, BL_EGRAPH, "parameters.draft is \"%.100s\"; it must be \"ngram\"", draft);
+    return BL_OK;
+}
+
 bl_status bl_text_model_describe(bl_model_version *version, bl_err *err)
 {
     bl_text_model *text = version->text;
@@ -339,5 +355,6 @@ bl_status bl_text_model_describe(bl_model_version *version, bl_err *err)
     BL_TRY(text_model_describe_output(version, text, err));
     BL_TRY(describe_pages(version, text, err));
     BL_TRY(describe_context(version, text, err));
+    BL_TRY(describe_draft(version, text, err));
     return describe_ends(version, text, err);
 }

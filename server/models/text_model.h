@@ -80,9 +80,12 @@ typedef struct bl_text_options {
     bl_sampling sampling;
     bool goes_on; /* continue past end-of-text tokens */
     bool stream, echo;
-    bool cache_prompt;  /* use the prefix cache; else the whole prompt is computed */
-    int n;              /* texts for each prompt */
-    int logprobs;       /* likeliest tokens to report in each place; 0: only the chosen token; -1: no probabilities */
+    bool cache_prompt; /* use the prefix cache; else the whole prompt is computed */
+    int n;             /* texts for each prompt */
+    int logprobs;      /* likeliest tokens to report in each place; 0: only the chosen token; -1: no probabilities */
+    /* speculative decoding (draft.h): tokens of a proposal, and the least probability of each; -1: as the model says */
+    int64_t draft_max, draft_min;
+    float draft_p_min;
     bool post_sampling; /* report the probabilities that the samplers left */
     bool include_usage, timings, progress, verbose, return_tokens;
     int nfields; /* fields of the answer, by the paths of llama.cpp; 0: all */

@@ -25,7 +25,12 @@ typedef bl_text_reading reading;
 
 void bl_text_options_init(bl_text_options *o, bl_text_api api)
 {
-    *o = (bl_text_options){.max_tokens = api == BL_TEXT_API_V2 ? V2_TOKENS : -1, .n = 1, .logprobs = -1, .cache_prompt = true};
+    *o = (bl_text_options){.max_tokens = api == BL_TEXT_API_V2 ? V2_TOKENS : -1,
+                           .n = 1,
+                           .logprobs = -1,
+                           .draft_max = -1,
+                           .draft_min = -1,
+                           .cache_prompt = true};
     if (api == BL_TEXT_API_V2)
         bl_sampling_init_greedy(&o->sampling);
     else
@@ -85,6 +90,7 @@ TAKES_FLOAT(repeat_penalty, 1e-6, 1e6, sampling.repeat_penalty)
 TAKES_FLOAT(frequency_penalty, -1e6, 1e6, sampling.frequency_penalty)
 TAKES_FLOAT(presence_penalty, -1e6, 1e6, sampling.presence_penalty)
 TAKES_FLOAT(dry_multiplier, 0, 1e6, sampling.dry_multiplier)
+TAKES_FLOAT(draft_p_min, 0, 1, draft_p_min)
 TAKES_FLOAT(mirostat_tau, 0, 1e6, sampling.mirostat_tau)
 TAKES_FLOAT(mirostat_eta, 0, 1e6, sampling.mirostat_eta)
 TAKES_INT(repeat_last_n, 0, INT32_MAX, sampling.repeat_last_n)
@@ -123,6 +129,16 @@ static bl_status take_top_k(reading *r, const bl_json *at)
 static bl_status take_max_tokens(reading *r, const bl_json *at)
 {
     return bl_json_int(at, r->api == BL_TEXT_API_V2 ? 1 : -1, INT32_MAX, &r->out->max_tokens, r->err);
+}
+
+static bl_status take_draft_max(reading *r, const bl_json *at)
+{
+    return bl_json_int(at, 0, INT32_MAX, &r->out->draft_max, r->err);
+}
+
+static bl_status take_draft_min(reading *r, const bl_json *at)
+{
+    return bl_json_int(at, 0, INT32_MAX, &r->out->draft_min, r->err);
 }
 
 static bl_status take_min_tokens(reading *r, const bl_json *at)
@@ -441,6 +457,9 @@ static const struct member {
                {"dry_allowed_length", V1, take_dry_allowed_length},
                {"dry_penalty_last_n", V1, take_dry_last_n},
                {"dry_sequence_breakers", V1, take_breakers},
+               {"speculative.n_max", V1, take_draft_max},
+               {"speculative.n_min", V1, take_draft_min},
+               {"speculative.p_min", V1, take_draft_p_min},
                {"mirostat", V1, take_mirostat},
                {"mirostat_tau", V1, take_mirostat_tau},
                {"mirostat_eta", V1, take_mirostat_eta},

@@ -21,7 +21,7 @@ enum { LEAST_PIECE = BL_PAGE_TOKENS };
 typedef struct step {
     bl_generation *lead; /* the dispatched text; first in the list of all rows */
     bl_generation **last;
-    int64_t rows;
+    int64_t texts, rows;
     size_t count; /* tokens of each row */
     size_t piece; /* the maximum number of tokens of a prompt in one run */
     int64_t begin_ns, took_ns;
@@ -97,19 +97,31 @@ static bool is_measured(const step *s)
     return s->lead->text->remembers && s->count == 1;
 }
 
+/* Can the run have proposed tokens? */
+static bool has_drafts(const step *s)
+{
+    return s->lead->version->config.draft.name != NULL && s->count == 1;
+}
+
+static int64_t most_rows(const step *s)
+{
+    const bl_model_instance *instance = s->lead->state.instance;
+    int64_t rows = s->lead->version->batcher.max_rows;
+    bool crowded = instance->slot.crowd > 0 && s->begin_ns - instance->slot.crowded_ns < CROWDED_NS;
+    return crowded && instance->slot.crowd < rows ? instance->slot.crowd : rows;
+}
+
 /* How many of |waiting| texts take part in the run. */
 static int64_t text_step_worth_rows(const step *s, int64_t waiting)
 {
     bl_model_version *version = s->lead->version;
-    bl_model_instance *instance = s->lead->state.instance;
-    int64_t rows = waiting < version->batcher.max_rows ? waiting : version->batcher.max_rows;
-    if (instance->slot.crowd > 0 && s->begin_ns - instance->slot.crowded_ns < CROWDED_NS)
-        rows = rows < instance->slot.crowd ? rows : instance->slot.crowd;
+    bl_sizes *sizes = &s->lead->state.instance->slot.sizes;
+    int64_t rows = waiting < most_rows(s) ? waiting : most_rows(s);
     if (version->config.batching.how.npreferred > 0)
         return preferred_rows(&version->config.batching.how, rows);
     if (rows > 1 && is_measured(s)) {
         pthread_mutex_lock(&version->batcher.lock);
-        rows = bl_sizes_choose(&instance->slot.sizes, rows);
+        rows = has_drafts(s) ? bl_sizes_best(sizes, rows) : bl_sizes_choose(sizes, 1, rows, NULL);
         pthread_mutex_unlock(&version->batcher.lock);
     }
     return rows;
@@ -120,8 +132,10 @@ static void text_step_join(step *s, bl_request *rq)
     bl_generation *g = rq->data;
     g->batch.rq = rq;
     g->batch.next = NULL;
+    g->batch.rows = 1;
     *s->last = g;
     s->last = &g->batch.next;
+    s->texts++;
     s->rows++;
 }
 
@@ -205,6 +219,42 @@ static void take_along(step *s)
     }
 }
 
+/* Reserve the pages of proposed tokens.  A text that gets none has one row. */
+static bl_status reserve_drafts(bl_generation *g, bl_err *err)
+{
+    bl_err ignored = {0};
+    bool ready = false;
+    if (g->batch.rows == 1 ||
+        (bl_text_pages_reserve(&g->state.pages, g->fed + (size_t)g->batch.rows, &ready, &ignored) == BL_OK && ready))
+        return BL_OK;
+    g->batch.rows = 1;
+    BL_TRY(bl_text_pages_reserve(&g->state.pages, g->fed + 1, &ready, err));
+    return ready ? BL_OK : bl_fail(err, BL_EBUG, "a text lost its pages");
+}
+
+/* Speculative decoding: the run gets rows for proposed tokens. */
+static bl_status text_step_draft(step *s, bl_err *err)
+{
+    bl_model_version *version = s->lead->version;
+    double gain[BL_DRAFT_ROWS + 1];
+    int64_t rows = most_rows(s) < BL_DRAFT_ROWS ? most_rows(s) : BL_DRAFT_ROWS;
+    if (!has_drafts(s) || s->texts > rows)
+        return BL_OK;
+    rows = bl_drafts_propose(s->lead, s->texts, rows, gain);
+    pthread_mutex_lock(&version->batcher.lock);
+    rows = bl_sizes_choose(&s->lead->state.instance->slot.sizes, s->texts, rows, gain);
+    pthread_mutex_unlock(&version->batcher.lock);
+    bl_drafts_deal(s->lead, s->texts, rows);
+    s->rows = 0;
+    for (bl_generation *g = s->lead; g != NULL; g = g->batch.next) {
+        BL_TRY(reserve_drafts(g, err));
+        g->draft.proposed += g->batch.rows - 1;
+        s->rows += g->batch.rows;
+    }
+    bl_metrics_add(&s->lead->batch.rq->server->metrics, BL_COUNT_DRAFT_TOKENS, s->rows - s->texts);
+    return BL_OK;
+}
+
 /* A run of several texts failed, perhaps because of their number.  Return the other texts to the queue, and run the leading
  * text alone. */
 static void text_step_let_go(step *s, bl_status why)
@@ -221,7 +271,7 @@ static void text_step_let_go(step *s, bl_status why)
         bl_queue_settle(g->state.worker->queue, &batched, BL_STEP_AGAIN, 0);
     }
     s->lead->batch.next = NULL;
-    s->rows = 1;
+    s->lead->batch.rows = s->texts = s->rows = 1;
 }
 
 /* ---- the run */
@@ -256,11 +306,10 @@ void bl_text_args_fini(bl_text_args *args)
     free(args->states);
 }
 
-/* Element |k| of the row of |g| in input |i|. */
-static int64_t row_value(const bl_generation *g, int i, size_t k)
+/* Element |k| of input |i| in a row that begins with token |from| of |g|. */
+static int64_t row_value(const bl_generation *g, int i, size_t from, size_t k)
 {
     const bl_text_model *text = g->text;
-    size_t from = next_token(g);
     if (i == text->slots)
         return bl_text_pages_place(&g->state.pages, from + k);
     if (i == text->table)
@@ -273,8 +322,8 @@ static void text_step_write_rows(const step *s, int i, size_t width, char *to)
     const bl_model_tensor *tensor = &s->lead->version->inputs[i];
     size_t each = bl_dtype_bytes(tensor->dtype);
     for (const bl_generation *g = s->lead; g != NULL; g = g->batch.next) {
-        for (size_t k = 0; k < width; k++) {
-            int64_t wide = row_value(g, i, k);
+        for (size_t k = 0; k < width * (size_t)g->batch.rows; k++) {
+            int64_t wide = row_value(g, i, next_token(g) + k / width * s->count, k % width);
             int32_t narrow = (int32_t)wide;
             char *at = to + ((size_t)g->batch.row * width + k) * each;
             if (tensor->dtype == BL_I64)
@@ -310,10 +359,13 @@ static bl_status fill_paged(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
-    size_t most = 0, row = 0;
+    size_t most = 0;
+    int64_t row = 0;
     for (bl_generation *g = lead; g != NULL; g = g->batch.next) {
-        most = g->fed + s->count > most ? g->fed + s->count : most;
-        g->batch.row = (int64_t)row++;
+        size_t end = g->fed + s->count * (size_t)g->batch.rows;
+        most = end > most ? end : most;
+        g->batch.row = row;
+        row += g->batch.rows;
     }
     most = (most + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
     lead->args.vars[text->pages] = (int64_t)most;
@@ -371,7 +423,7 @@ static void text_step_keep_states(bl_generation *lead)
 static bl_status run_plan(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
-    bl_request *alone = s->rows == 1 ? lead->batch.rq : NULL;
+    bl_request *alone = s->texts == 1 ? lead->batch.rq : NULL;
     bl_run run = {.pool = lead->state.worker->pool,
                   .vars = lead->args.vars,
                   .inputs = lead->args.buffers,
@@ -395,7 +447,7 @@ static bl_status run_plan(step *s, bl_err *err)
     return st;
 }
 
-/* The run is over: each text takes its row of the new pasts. */
+/* The run is over: each text takes its row of the new pasts.  Proposed tokens are no tokens of the text yet. */
 static bl_status text_step_keep(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -462,9 +514,9 @@ static void text_step_end_run(step *s)
 
 /* ---- the results */
 
-/* Read the |*count| logits of a row into g->logits: those of the token |back| places before the last token.  If the model
- * chooses tokens, |*id| is the chosen token. */
-static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_t *count, int32_t *id, bl_err *err)
+/* Read the |*count| logits of row |row| of |g| into g->logits: those of the token |back| places before the last token.  If the
+ * model chooses tokens, |*id| is the chosen token. */
+static bl_status read_logits(const step *s, bl_generation *g, size_t row, size_t back, size_t *count, int32_t *id, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_plan_tensor *tensor = &bl_plan_get_info(s->plan)->outputs[g->text->output];
@@ -477,7 +529,7 @@ static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_
     *count = g->text->chooses ? 1 : (size_t)dim[tensor->ndim - 1];
     if (all < (back + 1) * *count)
         return bl_fail(err, BL_EGRAPH, "model \"%s\" returned no output", g->version->name);
-    from = ((size_t)g->batch.row + 1) * all - (back + 1) * *count;
+    from = ((size_t)g->batch.row + row + 1) * all - (back + 1) * *count;
     BL_TRY(bl_buffer_read(lead->args.outputs[g->text->output], from * each, g->bytes, *count * each, err));
     if (g->text->chooses) {
         int64_t value = bl_scalar_read(tensor->dtype, g->bytes).i;
@@ -494,16 +546,34 @@ static bl_status score_prompt(const step *s, bl_generation *g)
     size_t first = g->fed - s->count, count = 0;
     int32_t id = 0;
     for (size_t i = 0; i < s->count && first + i + 1 < g->prompt; i++) {
-        BL_TRY(read_logits(s, g, s->count - 1 - i, &count, &id, &g->batch.rq->err));
+        BL_TRY(read_logits(s, g, 0, s->count - 1 - i, &count, &id, &g->batch.rq->err));
         bl_generation_score(g, first + i + 1, count);
+    }
+    return BL_OK;
+}
+
+/* Choose the next token, and those after it while the next row has the chosen token. */
+static bl_status choose_tokens(const step *s, bl_generation *g)
+{
+    bl_request *rq = g->batch.rq;
+    bool accepted = true;
+    for (size_t i = 0; accepted && g->answer.finish == NULL; i++) {
+        size_t count = 0;
+        int32_t id = 0;
+        BL_TRY(read_logits(s, g, i, 0, &count, &id, &rq->err));
+        if (!g->text->chooses)
+            BL_TRY(bl_generation_choose(g, count, &id, &rq->err));
+        accepted = bl_draft_accepts(g, i, id);
+        g->fed += accepted;
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_TOKENS, 1);
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_DRAFT_ACCEPTED, accepted);
+        BL_TRY(bl_generation_take(g, id, &rq->err));
     }
     return BL_OK;
 }
 
 static bl_status write_on(const step *s, bl_generation *g)
 {
-    size_t count = 0;
-    int32_t id = 0;
     if (g->options->echo && g->options->logprobs >= 0 && !g->text->chooses && g->fed <= g->prompt)
         BL_TRY(score_prompt(s, g));
     if (g->fed <= g->prompt)
@@ -514,11 +584,7 @@ static bl_status write_on(const step *s, bl_generation *g)
         g->prompt_ns = g->compute_ns;
     if (g->tokens.count >= g->tokens.cap)
         return bl_generation_close(g, &g->batch.rq->err);
-    BL_TRY(read_logits(s, g, 0, &count, &id, &g->batch.rq->err));
-    if (!g->text->chooses)
-        BL_TRY(bl_generation_choose(g, count, &id, &g->batch.rq->err));
-    bl_metrics_add(&g->batch.rq->server->metrics, BL_COUNT_TOKENS, 1);
-    return bl_generation_take(g, id, &g->batch.rq->err);
+    return choose_tokens(s, g);
 }
 
 static void text_step_conclude(const step *s, const bl_err *err)
@@ -572,19 +638,20 @@ static bl_step choose_step(bl_generation *g)
     return BL_STEP_DONE;
 }
 
-/* Return the other texts of the run to the queue, or end them.  Each text pays its part of the time so far; for later texts
+/* Return the other texts of the run to the queue, or end them.  Each text pays for its rows of the time so far; for later texts
  * this includes the time to return the earlier ones. */
 static void text_step_settle(const step *s, bl_queue *queue)
 {
     bl_generation *g = s->lead->batch.next, *next = NULL;
     int64_t paid_ns = 0;
-    for (int64_t left = s->rows; g != NULL; g = next, left--) {
+    for (int64_t left = s->rows; g != NULL; g = next) {
         bl_batched batched = bl_queue_unbatch(queue, g->batch.rq);
         bl_step outcome = BL_STEP_DONE;
-        int64_t part_ns = 0;
+        int64_t part_ns = 0, rows = g->batch.rows;
         next = g->batch.next; /* the settled text may be freed at once */
         outcome = choose_step(g);
-        part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) / left;
+        part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) * rows / left;
+        left -= rows;
         paid_ns += part_ns;
         bl_queue_settle(queue, &batched, outcome, part_ns);
     }
@@ -601,7 +668,9 @@ bl_step bl_text_work(bl_request *rq)
         return outcome;
     text_step_join(&s, rq);
     take_along(&s);
-    st = text_step_run(&s, &err);
+    st = text_step_draft(&s, &err);
+    if (st == BL_OK)
+        st = text_step_run(&s, &err);
     if (st != BL_OK && s.rows > 1) {
         text_step_end_run(&s);
         text_step_let_go(&s, st);

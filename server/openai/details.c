@@ -191,7 +191,7 @@ static void put_rate(bl_text *out, const char *what, size_t count, int64_t ns)
 void bl_llama_put_timings(const bl_completion *c, const bl_generation *g, bl_text *out)
 {
     size_t cached = 0, prompt = 0, written = 0;
-    int64_t prompt_ns = 0, written_ns = 0;
+    int64_t prompt_ns = 0, written_ns = 0, proposed = 0, accepted = 0;
     for (int i = 0; i < c->ntexts; i++) {
         const bl_generation *one = c->texts[i];
         if (g != NULL && g != one)
@@ -201,11 +201,15 @@ void bl_llama_put_timings(const bl_completion *c, const bl_generation *g, bl_tex
         written += one->tokens.count - one->prompt;
         prompt_ns += one->prompt_ns;
         written_ns += one->compute_ns - one->prompt_ns;
+        proposed += one->draft.proposed;
+        accepted += one->draft.accepted;
     }
     bl_encode_key(out, "timings");
     bl_text_printf(out, "{\"cache_n\":%zu", cached);
     put_rate(out, "prompt", prompt, prompt_ns);
     put_rate(out, "predicted", written, written_ns);
+    if (proposed > 0)
+        bl_text_printf(out, ",\"draft_n\":%lld,\"draft_n_accepted\":%lld", (long long)proposed, (long long)accepted);
     bl_text_putc(out, '}');
 }
 

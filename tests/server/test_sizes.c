@@ -2,6 +2,7 @@
 /* The choice of batch sizes: simulated devices, and clients that always send the next request. */
 #include "server/batch/sizes.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,7 @@ static outcome simulate(const device *d, bl_sizes *sizes, int64_t waiting, int64
     unsigned left[BL_SIZES] = {0}, before[BL_SIZES][2] = {{0}}, seed = 7;
     outcome out = {0};
     for (out.runs = 0; out.runs < runs; out.runs++) {
-        int64_t rows = bl_sizes_choose(sizes, waiting);
+        int64_t rows = bl_sizes_choose(sizes, 1, waiting, NULL);
         int size = bl_size_of(rows);
         bool exact = sizes->at[size].present && bl_size_is_exact(rows);
         double ms = cost(d, rows, exact);
@@ -136,13 +137,41 @@ static void test_requests_of_several_rows(void **state)
         bl_sizes sizes = {0};
         double rows = 0;
         for (int i = 0; i < 400; i++) {
-            int64_t chosen = bl_sizes_choose(&sizes, 32), run = chosen < each ? each : chosen / each * each;
+            int64_t chosen = bl_sizes_choose(&sizes, 1, 32, NULL), run = chosen < each ? each : chosen / each * each;
             bl_sizes_learn(&sizes, run, false, 10 * MS); /* whatever the number of rows */
             rows += i < 200 ? 0 : (double)run;
         }
         if (rows / 200 < 25)
             fail_msg("of requests of %lld rows %.1f run together", (long long)each, rows / 200);
     }
+}
+
+/* Speculative decoding: a row of a proposed token counts as much as its chance.  The choice has the least time per token. */
+static void test_rows_that_count_less(void **state)
+{
+    static const double chances[] = {0.95, 0.7, 0.3, 0.05};
+    const device d = {.fixed = 8, .each = 2};
+    (void)state;
+    for (size_t c = 0; c < sizeof chances / sizeof chances[0]; c++)
+        for (int64_t texts = 1; texts <= 5; texts += 2) {
+            bl_sizes sizes = {0};
+            double gain[33] = {0}, chance = 1, best = INFINITY, took = 0;
+            gain[texts] = (double)texts;
+            for (int64_t rows = texts + 1; rows <= 32; rows++)
+                gain[rows] = gain[rows - 1] + (chance *= chances[c]);
+            for (int64_t rows = texts; rows <= 32;
+                 rows = (rows == texts && texts > 1) ? (int64_t)2 << bl_size_of(rows) : 2 * rows)
+                best = fmin(best, cost(&d, rows, false) / gain[rows]);
+            for (int i = 0; i < 400; i++) {
+                int64_t rows = bl_sizes_choose(&sizes, texts, 32, gain);
+                assert_in_range(rows, texts, 32);
+                bl_sizes_learn(&sizes, rows, false, (int64_t)(cost(&d, rows, false) * MS));
+                took += i < 200 ? 0 : cost(&d, rows, false) / gain[rows];
+            }
+            if (took / 200 > 1.06 * best)
+                fail_msg("with a chance of %.2f and %lld texts a token takes %.2f ms, and could take %.2f ms", chances[c],
+                         (long long)texts, took / 200, best);
+        }
 }
 
 static void test_orders(void **state)
@@ -176,8 +205,8 @@ static void test_numbers(void **state)
     assert_int_equal(BL_SIZES - 1, bl_size_of(INT64_MAX));
     assert_true(bl_size_is_exact(1) && bl_size_is_exact(64));
     assert_false(bl_size_is_exact(0) || bl_size_is_exact(3) || bl_size_is_exact((int64_t)1 << 40));
-    assert_int_equal(0, bl_sizes_choose(&sizes, 0));
-    assert_int_equal(1, bl_sizes_choose(&sizes, 1));
+    assert_int_equal(0, bl_sizes_choose(&sizes, 1, 0, NULL));
+    assert_int_equal(1, bl_sizes_choose(&sizes, 1, 1, NULL));
 }
 
 int main(void)
@@ -188,6 +217,7 @@ int main(void)
                                        cmocka_unit_test(test_a_plan_is_noticed),
                                        cmocka_unit_test(test_change),
                                        cmocka_unit_test(test_requests_of_several_rows),
+                                       cmocka_unit_test(test_rows_that_count_less),
                                        cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);

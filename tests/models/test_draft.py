@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Speculative decoding: the texts are those without a draft, in fewer runs."""
+
+import unittest
+
+from repository import Server
+from test_text import LETTERS, counters, node, logits, parameters
+from test_text_pages import PagesTest, chain, nothing, prompt
+
+PERIOD, BEAT = 8, 13
+
+
+def song(**sizes):
+    """The next letter is the letter PERIOD tokens before, read from the pages, or the letter behind it after each BEAT tokens."""
+    program = chain(**sizes)
+    kept = [each for each in program["nodes"] if each["id"] in ("flat", "new", "put", "kept", "mine", "line", "places", "each", "column", "at", "last", "there", "value")]
+    return program | {"nodes": [*kept, node("from", "sub", "last", PERIOD), node("hit", "equal", "places", "from"), node("parts", "where", "hit", "value", 0), node("sum", "sum", "parts", axis=1),
+                                node("beat", "mod", "last", BEAT), node("struck", "equal", "beat", 0), node("one", "cast", "struck", dtype="float32"),
+                                node("more", "reshape", "one", shape=["rows"]), node("total", "add", "sum", "more"), node("whole", "cast", "total", dtype="int32"),
+                                node("letter", "mod", "whole", 26), *logits("letter")]}
+
+
+def sing(prompt, count):
+    """Returns the expected continuation."""
+    tokens = [LETTERS.index(letter) for letter in prompt]
+    while len(tokens) < len(prompt) + count:
+        last = len(tokens) - 1
+        tokens.append(((tokens[last - PERIOD] if last >= PERIOD else 0) + (last % BEAT == 0)) % 26)
+    return "".join(LETTERS[token] for token in tokens[len(prompt):])
+
+
+class Drafts(PagesTest):
+    """Each freed page is filled with NaN."""
+
+    @classmethod
+    def start(cls):
+        return Server("--models", str(cls.repository.path), *cls.OPTIONS, env={"BEAMLINE_FAULT": "page:1+1"})
+
+    @classmethod
+    def fill(cls, repository):
+        cls.put_chain(repository, "plain", document=song(pages=64), tensors=nothing(64))
+        for device in ("opencl:0", "interp:0"):
+            cls.put_chain(repository, f"gram.{device[:6]}", document=song(pages=64), tensors=nothing(64), instance_group=[{"device": device}], **parameters(draft="ngram"))
+        cls.put_chain(repository, "tight", document=song(), **parameters(draft="ngram"))
+        cls.put_chain(repository, "short", document=song(pages=64), tensors=nothing(64), **parameters(draft="ngram", draft_max=3, draft_min=2))
+
+    def sing(self, model, text, count):
+        self.assertEqual(sing(text, count), self.written(model, text, max_tokens=count, ignore_eos=True))
+
+    def complete(self, model, text, **members):
+        return self.ok(self.call("POST", "/completion", {"model": model, "prompt": text, "ignore_eos": True, "temperature": 0, **members})).json
+
+    def test_same_text(self):
+        for model in ("gram.opencl", "gram.interp", "short"):
+            for length in (1, 9, 31, 32, 33, 64, 150):
+                for count in (1, 2, 3, 100):
+                    self.sing(model, prompt(length, length), count)
+
+    def test_fewer_runs(self):
+        names = ("text_runs_total", "generated_tokens_total", "draft_tokens_total", "draft_tokens_accepted_total")
+        self.complete("gram.opencl", prompt(3, 40), n_predict=200)  # measures the sizes of runs
+        before = [self.server.metric(name) for name in names]
+        answer = self.complete("gram.opencl", prompt(3, 41), n_predict=200)
+        runs, tokens, proposed, accepted = (self.server.metric(name) - was for name, was in zip(names, before))
+        self.assertEqual((200, proposed, accepted), (tokens, answer["timings"]["draft_n"], answer["timings"]["draft_n_accepted"]))
+        self.assertEqual(200 - accepted, runs)  # each run has one token that was not proposed
+        self.assertGreater(accepted, 0)
+        self.assertGreaterEqual(proposed, accepted)
+
+    def test_limits_of_a_request(self):
+        """A proposal of 0 tokens is none."""
+        timings = self.complete("gram.opencl", prompt(5, 60), n_predict=100, **{"speculative.n_max": 0})["timings"]
+        self.assertNotIn("draft_n", timings)
+        for lo, hi in ((0, 1), (1, 2), (1, 4), (4, 8), (4, 12), (8, 16)):
+            answer = self.complete("gram.opencl", prompt(5, 60), n_predict=100, **{"speculative.n_min": lo, "speculative.n_max": hi, "speculative.p_min": 0.5})
+            self.assertEqual(sing(prompt(5, 60), 100), answer["content"])
+        self.assertNotIn("draft_n", self.complete("short", prompt(5, 60), n_predict=100, **{"speculative.n_min": 4})["timings"])
+        for wrong in ({"speculative.n_max": -1}, {"speculative.n_maxx": 1}):
+            answer = self.call("POST", "/completion", {"model": "short", "prompt": "a", **wrong})
+            self.assertEqual(400, answer.status)
+            self.assertIn("speculative.n_max", answer.json["error"]["message"])
+
+    def test_sampled(self):
+        """The sampler draws one random number for each token, whether the token was proposed or not."""
+        for seed in range(8):
+            for more in ({"temperature": 0.2}, {"temperature": 0.3, "top_k": 4, "repeat_penalty": 1.2}, {"temperature": 0.5, "mirostat": 2}, {"temperature": 0.2, "dry_multiplier": 0.1}):
+                texts = [self.complete(model, prompt(seed, 50), n_predict=120, seed=seed, **more)["content"] for model in ("plain", "gram.opencl", "short")]
+                self.assertEqual([texts[0]] * 3, texts, (seed, more))
+
+    def test_probabilities(self):
+        asked = {"prompt": prompt(7, 40), "max_tokens": 60, "logprobs": 3, "n": 3, "seed": 5, "temperature": 0.2, "echo": True}
+        answers = [self.ok(self.call("POST", "/v1/completions", {"model": model, **asked})).json["choices"] for model in ("plain", "gram.opencl")]
+        self.assertEqual(*answers)
+
+    def test_stop_within_a_proposal(self):
+        text = prompt(9, 50)
+        for length in range(1, 20):
+            stop = sing(text, 60)[40 - length:40]
+            expected = sing(text, 60)[:sing(text, 60).index(stop)]
+            self.assertEqual(expected, self.written("gram.opencl", text, max_tokens=60, stop=[stop]))
+            self.assertEqual(expected, "".join(event["text_output"] for event in self.events("gram.opencl", text, max_tokens=60, stop=[stop])))
+
+    def test_beside_others(self):
+        self.at_once([lambda i=i: self.sing("gram.opencl", prompt(100 + i, 10 + 7 * i), 120) for i in range(8)])
+        self.at_once([lambda i=i: self.sing(("gram.opencl", "plain", "short")[i % 3], prompt(120 + i, 10 + 7 * i), 120) for i in range(8)])
+
+    def test_known_prefix(self):
+        """The prefix cache has no tokens that were proposed and not accepted."""
+        text = prompt(21, 70)
+        self.sing("gram.opencl", text, 90)
+        for count in range(20, 90, 7):
+            self.sing("gram.opencl", text + sing(text, count), 40)
+            self.sing("gram.opencl", text + sing(text, count) + "qxz", 40)
+
+    def test_whole_context(self):
+        text = prompt(11, 300)
+        answer = self.ok(self.generate("gram.opencl", text, max_tokens=50, ignore_eos=True, exclude_input_in_output=True)).json
+        self.assertEqual((sing(text, 20), "length"), (answer["text_output"], answer["finish_reason"]))
+
+    def test_others_need_the_places(self):
+        """A proposal needs a page that older texts have."""
+        self.at_once([lambda i=i: self.sing("tight", prompt(200 + i, 150 + i), 150) for i in range(8)])
+        self.wait_for("text_pages_used", 0)
+
+    def test_a_client_that_leaves(self):
+        connection, reader = self.open("gram.opencl", prompt(9, 100), max_tokens=200, ignore_eos=True)
+        self.read(reader, 3)
+        connection.close()
+        self.wait_for("text_pages_used", 0)
+        self.sing("gram.opencl", prompt(9, 100), 40)
+
+    def test_refused(self):
+        """Each error names the parameter, and other models serve."""
+        self.put(self.repository, "unpaged", counters(), **parameters(draft="ngram", context=64))
+        for name, word, config in (("one", "draft", {"max_batch_size": 1, **parameters(draft="ngram")}), ("none", "draft_max", parameters(draft="ngram", draft_max=0)),
+                                   ("many", "draft_max", parameters(draft="ngram", draft_max=256)), ("less", "draft_min", parameters(draft="ngram", draft_min=-1)),
+                                   ("word", "draft_max", parameters(draft="ngram", draft_max="many")), ("unpaged", "draft", None)):
+            if config is not None:
+                self.put_chain(self.repository, name, document=song(), **config)
+            answer = self.load(name)
+            self.assertIn(answer.status, (400, 422), (name, answer.body))
+            self.assertIn(word, answer.json["error"], name)
+        self.sing("plain", prompt(1, 40), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
