@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the measured tables of docs/performance.md from the rows of bench/run.py, and README's table.
+"""Write the measured tables of docs/performance.md from the rows of bench/run.py, networks.py and llm.py, and README's table.
 
     bench/report.py    write README's table again from the current docs/performance.md
 
 README's table has some rows of docs/performance.md.  The text around the tables is written by hand.
 """
+import json
 import pathlib
 import re
 import statistics
 
+import peers
 import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rows of docs/performance.md: begin -->", "<!-- rows of docs/performance.md: end -->"
-CROSSED = {"depthwise"}  # groups with many rows: their table has one column per variant of a work, and no picture
+CROSSED = {"depthwise", "networks", "llm"}  # groups with many rows: their table has one column per variant of a work, and no picture
 # title of a row in docs/performance.md -> title in README
 README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
           "beautiful_mnist, b 64, Adam": "tinygrad's beautiful_mnist, batch 64, Adam",
@@ -25,6 +27,92 @@ README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
           "softmax 65536×1024": "row softmax 65536×1024",
           "150 dependent tiny operations": "150 dependent tiny operations"}
 
+
+# ---- the options and the JSON of a comparison
+
+def add_options(parser, names, seconds, rounds):
+    """Adds the options that all comparisons have."""
+    parser.add_argument("--device", default="opencl:0")
+    parser.add_argument("--seconds", type=float, default=seconds, help="of a slice")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--quick", action="store_true", help="three short rounds: to see that all runs, not for figures")
+    parser.add_argument("--only", default=",".join(names), help="names, or their first words, separated by commas (default %(default)s)")
+    parser.add_argument("--out", default=str(ROOT / "bench" / "out"), help="folder for JSON and pictures")
+    parser.add_argument("--update", action="store_true", help="keep the rows of the last run that this one does not measure")
+    parser.add_argument("--docs", action="store_true", help="write the tables and pictures into docs/performance.md too")
+
+
+def parse(parser, words=None):
+    options = parser.parse_args(words)
+    if options.quick:
+        options.seconds, options.rounds = 0.05, 3
+    return options
+
+
+def chosen(names, options):
+    """The names that --only selects."""
+    return [name for name in names if any(name == word or name.startswith(word + "_") for word in options.only.split(","))]
+
+
+def begin(file, options):
+    """A report without rows, or with --update the report of the last run."""
+    path = pathlib.Path(options.out) / file
+    kept = json.loads(path.read_text()) if options.update and path.is_file() else {"rows": []}
+    return {**kept, "machine": peers.machine(), "device": options.device}
+
+
+def put(report, names, row):
+    """Adds a row, or replaces the row of its name; |names| is the order of all rows."""
+    done = {**{each["name"]: each for each in report["rows"]}, row["name"]: row}
+    report["rows"] = [done[name] for name in names if name in done]
+
+
+def finish(report, file, options):
+    """Writes the report, its pictures and, with --docs, its tables.  Returns the exit status: 1 if a result is wrong."""
+    out = pathlib.Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / file).write_text(json.dumps(report, indent=1) + "\n")
+    print(f"\n{out / file}")
+    for group, rows in groups(report).items():
+        if group not in CROSSED:
+            (out / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
+    if options.docs:
+        write(report, ROOT / "docs")
+    return 1 if any(row.get("wrong") for row in report["rows"]) else 0
+
+
+def print_row(row):
+    line = f"{row['title']:<34} {row['beamline']:>9.1f} {row.get('beamline_wall', row['beamline']):>9.1f}"
+    if "ratio" in row:
+        line += f" {row['peer_rate']:>9.1f} {row['peer_best']:<8} {row['ratio']:>6.2f}x {row['goal']:>5.2f}x {' ' if row['ratio'] >= row['goal'] else '<'}"
+    line += "".join(f" {label} {rate:.2f}" for label, rate in row.get("tinygrad", {}).items())
+    if row.get("wrong"):
+        line += "  wrong: " + (f"the losses differ: {row['losses']}, {row['peer_losses']}" if "losses" in row else ", ".join(map(result_text, row["results"])))
+    print(line + f"  {row['unit']}", flush=True)
+    for label, why in row.get("left_out", {}).items():
+        print(f"{'':<34} without {label}: {why.strip().splitlines()[0]}")
+
+
+def print_heads(report):
+    print(f"{report['machine']['cpu']}, {report['machine']['threads']} threads, {report['device']}\n")
+    print(f"{'':<34} {'beamline':>9} {'(HTTP)':>9} {'peer':>9} {'':<8} {'ratio':>7} {'goal':>6}")
+
+
+def print_mean(rows):
+    """Prints the geometric mean of the ratios and the least of them."""
+    ratios = {row["title"]: row["ratio"] for row in rows if "ratio" in row}
+    if ratios:
+        least = min(ratios, key=ratios.get)
+        print(f"geometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios.values()):.2f}; the least is {ratios[least]:.2f}, {least}")
+
+
+def result_text(result):
+    """What is wrong with a result that a peer has compared with its own."""
+    worst = f" (by {result['worst']:.3g} times the bound)" if result["worst"] is not None else f" ({result['why']})"
+    return f"{result['apart']:.2g} of the elements differ{worst}"
+
+
+# ---- tables
 
 def groups(report):
     """Returns {group: its rows with a peer's figure}."""
@@ -66,7 +154,9 @@ def cross_table(rows):
         cells = [f"{rate(found[part]['beamline'])}; **{found[part]['ratio']:.2f}**" if part in found else "-" for part in parts]
         lines.append(f"| {work} | " + " | ".join(cells) + " |")
     missed = [f"{row['title']} ({row['ratio']:.2f})" for row in rows if row["ratio"] < row["goal"]]
-    return [*lines, "", f"Below {rows[0]['goal']:g}, the goal: " + (", ".join(missed) if missed else "none") + f" of {len(rows)}."]
+    goals = sorted({row["goal"] for row in rows})
+    return [*lines, "", f"Below {' to '.join(f'{goal:g}' for goal in {goals[0]: 0, goals[-1]: 0})}, the goal: "
+            + (", ".join(missed) if missed else "none") + f" of {len(rows)}; the geometric mean is {statistics.geometric_mean(row['ratio'] for row in rows):.2f}."]
 
 
 def moves(rows):

@@ -34,7 +34,6 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 import beamline  # noqa: E402
 import peers  # noqa: E402
-import picture  # noqa: E402
 import report as report_text  # noqa: E402
 import training_networks  # noqa: E402
 from beamline import Device  # noqa: E402
@@ -150,12 +149,13 @@ def compile_time(client, device):
 # ---- the complete run
 
 class Server:
-    """A server process of |program| (default build/beamline) on |port| (0: any free port), or the running server at |url|."""
+    """A server process of |program| (default build/beamline) on |port| (0: any free port) with further |words|, or the running
+    server at |url|."""
 
-    def __init__(self, url, port, program=ROOT / "build" / "beamline"):
+    def __init__(self, url, port, program=ROOT / "build" / "beamline", words=()):
         self.process, self.url = None, url
         if url is None:
-            self.process = subprocess.Popen([program, "serve", "--tune=off", "--state", "none", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([program, "serve", "--tune=off", "--state", "none", "--port", str(port), "--log-level", "warn", *words], stdout=subprocess.PIPE,
                                             text=True)
             self.url = "http://127.0.0.1:" + re.search(r"listening on \S+:(\d+)", self.process.stdout.readline()).group(1)
 
@@ -163,18 +163,6 @@ class Server:
         if self.process is not None:
             self.process.terminate()
             self.process.wait()
-
-
-def print_row(row):
-    line = f"{row['title']:<34} {row['beamline']:>9.1f} {row['beamline_wall']:>9.1f}"
-    if "ratio" in row:
-        line += f" {row['peer_rate']:>9.1f} {row['peer_best']:<8} {row['ratio']:>6.2f}x {row['goal']:>5.2f}x {' ' if row['ratio'] >= row['goal'] else '<'}"
-    line += "".join(f" {label} {rate:.2f}" for label, rate in row.get("tinygrad", {}).items())
-    if row.get("wrong"):
-        line += f"  the losses differ: {row['losses']}, {row['peer_losses']}"
-    print(line + f"  {row['unit']}", flush=True)
-    for label, why in row.get("left_out", {}).items():
-        print(f"{'':<34} without {label}: {why.strip().splitlines()[0]}")
 
 
 def print_memory(row):
@@ -187,23 +175,22 @@ def print_memory(row):
 
 def measure(report, client, server, options):
     only = options.only.split(",")
-    print(f"{report['machine']['cpu']}, {THREADS} threads, {options.device}\n")
-    print(f"{'':<34} {'beamline':>9} {'(HTTP)':>9} {'peer':>9} {'':<8} {'ratio':>7} {'goal':>6}")
+    report_text.print_heads(report)
     done = {row["name"]: row for row in report["rows"]}
-    names = [name for name in WORKS if any(name == word or name.startswith(word + "_") for word in only)]
-    others = peers.Workers(options.torch, options.compile)
-    for name in names:
+    rows, others = [], peers.Workers(options.torch, options.compile)
+    for name in report_text.chosen(WORKS, options):
         row = compare(name, WORKS[name], client, others, options)
         if options.tinygrad:
             beside_tinygrad(row, WORKS[name], options.tinygrad)
         else:
             row.update({key: value for key, value in done.get(name, {}).items() if key.startswith("tinygrad")})
-        print_row(row)
-        done[name] = row
+        report_text.print_row(row)
+        report_text.put(report, WORKS, row)
+        rows.append(row)
     others.close()
-    report["rows"] = [done[name] for name in WORKS if name in done]
+    report_text.print_mean(rows)
     print()
-    for row in (done[name] for name in names if done[name].get("state_bytes")):
+    for row in (row for row in rows if row.get("state_bytes")):
         print_memory(row)
     if "latency" in only:
         report["latency"] = latency(client, server.url, options.device)
@@ -217,48 +204,28 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", help="of a server that runs; by default build/beamline is started")
     parser.add_argument("--port", type=int, default=0, help="of the server that is started; 0: any")
-    parser.add_argument("--device", default="opencl:0")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a slice")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--quick", action="store_true", help="three short rounds: to see that all runs, not for figures")
-    parser.add_argument("--only", default=",".join([*WORKS, "latency", "compile"]), help="names, or their first words, separated by commas (default %(default)s)")
-    parser.add_argument("--out", default=str(HERE / "out"), help="folder for JSON and pictures")
+    report_text.add_options(parser, [*WORKS, "latency", "compile"], 0.3, 9)
     parser.add_argument("--torch", metavar="PYTHON", help="a Python that has PyTorch 2.9 or newer")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True, help="torch.compile too (default: yes)")
     parser.add_argument("--tinygrad", metavar="PYTHON", help="a Python that has tinygrad: its figures too, minutes more")
-    parser.add_argument("--update", action="store_true", help="keep the rows of the last run that this one does not measure")
-    parser.add_argument("--docs", action="store_true", help="write the tables and pictures into docs/performance.md too")
-    options = parser.parse_args()
-    if options.quick:
-        options.seconds, options.rounds = 0.05, 3
+    options = report_text.parse(parser)
     peers.find_torch(parser, options)
     return options
 
 
 def main():
     options = parse()
-    out = pathlib.Path(options.out)
     server = Server(options.url, options.port)
     client = beamline.Client(server.url)
     Device.connect(server.url)
     Device.DEFAULT = options.device
-    report = {"rows": []}
-    if options.update and (out / "bench.json").is_file():
-        report = json.loads((out / "bench.json").read_text())
-    report.update(machine=peers.machine(), device=options.device)
+    report = report_text.begin("bench.json", options)
     try:
         client.wait_ready()
         measure(report, client, server, options)
     finally:
         server.stop()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(f"\n{out}/bench.json")
-    for group, rows in report_text.groups(report).items():
-        (out / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
-    if options.docs:
-        report_text.write(report, ROOT / "docs")
-    return 1 if any(row.get("wrong") for row in report["rows"]) else 0
+    return report_text.finish(report, "bench.json", options)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,23 @@ TINY = 1024
 GPT = {"batch": 8, "length": 128, "width": 128, "heads": 4, "layers": 2, "vocabulary": 256}
 
 
+def of_pictures(extent=224):
+    return {"x": (["batch", 3, extent, extent], None)}
+
+
+def of_bert():
+    return {name: (["batch", "length"], below) for name, below in [("input_ids", 30522), ("attention_mask", 2), ("token_type_ids", 2)]}
+
+
+ONNX_LENGTH = 64  # of the texts of lstm_tagger and bert_mini
+# Networks of bench/networks.py: {input: (shape, what its integers are below, or None for numbers from 0 to 1)}
+PICTURE_NETWORKS = ("convnext_tiny", "densenet121", "efficientnet_b0", "mobilenet_v2", "mobilenet_v3_small", "resnet18", "resnet50", "regnet_y_400mf", "vit_b_16",
+                    "vgg16", "squeezenet1_1", "shufflenet_v2_x1_0", "googlenet", "mnasnet1_0", "lraspp_mobilenet_v3_large")
+ONNX = {**{name: of_pictures() for name in PICTURE_NETWORKS}, "unet": of_pictures(128), "super_resolution": of_pictures(128),
+        "lstm_tagger": {"x": (["batch", ONNX_LENGTH], 30522)}, "bert_mini": of_bert(), "minilm": of_bert()}
+MINILM = [(1, 16), (1, 64), (1, 256), (8, 64), (32, 32), (32, 128)]  # texts, tokens
+
+
 def conv_shapes(name):
     """Shapes of the input, the weight and the output."""
     batch, ins, extent, outs, k = CONVS[name]

@@ -29,6 +29,7 @@ import time
 from run import Server, figures  # (and the path to the client)
 import beamline  # noqa: E402
 import peers  # noqa: E402
+import report  # noqa: E402
 import shapes  # noqa: E402
 from works import shape_work  # noqa: E402
 
@@ -105,17 +106,12 @@ def worst(rows, count):
 
 # ---- printing
 
-def result_text(result):
-    worst_error = f" (by {result['worst']:.3g} times the bound)" if result["worst"] is not None else f" ({result['why']})"
-    return f"{result['apart']:.2g} of the elements differ{worst_error}"
-
-
 def row_text(row):
     if "error" in row:
         return f"{'failed':>7} {row['name']}: {row['error']}"
     rates = f"{row['beamline']:>9.2f}" + (f" {row['peer_rate']:>9.2f}" if "ratio" in row else "")
     ratio = f"{row['ratio']:>7.2f}" if "ratio" in row else ""
-    wrong = "  wrong: " + ", ".join(map(result_text, (result for result in row["results"] if result["apart"]))) if row.get("wrong") else ""
+    wrong = "  wrong: " + ", ".join(map(report.result_text, (result for result in row["results"] if result["apart"]))) if row.get("wrong") else ""
     return f"{ratio} {rates} {row['unit']:<8} {row['name']} ({row['source']}){wrong}"
 
 
@@ -153,21 +149,21 @@ class Sweep:
 
     def read(self, path):
         """Takes seed, shapes, families, device and rows of an interrupted sweep.  A shape that failed is measured again."""
-        report = json.loads(path.read_text())
+        written = json.loads(path.read_text())
         for name in ("seed", "shapes", "families", "device"):
-            setattr(self.options, name, report[name])
-        self.rows = {row["name"]: row for row in report["rows"] if "error" not in row}
+            setattr(self.options, name, written[name])
+        self.rows = {row["name"]: row for row in written["rows"] if "error" not in row}
 
     def write(self):
         if self.options.out is None:
             return
         rows = [self.rows[shape["name"]] for shape in self.shapes if shape["name"] in self.rows]
         options = self.options
-        report = {"machine": peers.machine(), "device": options.device, "torch": options.version, "seed": options.seed, "shapes": options.shapes,
+        written = {"machine": peers.machine(), "device": options.device, "torch": options.version, "seed": options.seed, "shapes": options.shapes,
                   "families": options.families, "repeat": options.repeat, "seconds": options.seconds, "compile": options.compile,
                   "summary": summary(rows), "rows": rows}
         part = pathlib.Path(f"{options.out}.part")
-        part.write_text(json.dumps(report, indent=1) + "\n")
+        part.write_text(json.dumps(written, indent=1) + "\n")
         os.replace(part, options.out)
 
     def run(self):
