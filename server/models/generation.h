@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Internal interfaces of text generation: completion.c has the client's request; generation.c begins, reports and ends a text;
- * text_step.c runs the program; text_memory.c keeps the state of texts between runs; text_answer.c turns the generated tokens
- * into characters.
+ * text_step.c chooses the texts of a run, and the next tokens; text_run.c runs the program; draft.c proposes tokens;
+ * text_memory.c keeps the state of texts between runs; text_answer.c turns the generated tokens into characters.
  *
  * A text is a request in the queue of its device, for one run after the other (continuous batching).  The request that is
  * dispatched takes along the queued requests of the same model that feed the same number of tokens.  Each of them is one row
@@ -128,10 +128,6 @@ bool bl_generation_is_unread(bl_generation *g);
 /* ---- text_step.c */
 /* The work of the request of a text: one run, for this text and others. */
 bl_step bl_text_work(bl_request *rq);
-/* Allocate the arguments of the runs of |version| on |instance|.  |vars| are those of a run of the largest size. */
-BL_NODISCARD bl_status bl_text_args_init(bl_text_args *args, const bl_model_version *version, const bl_model_instance *instance,
-                                         bl_err *err);
-void bl_text_args_fini(bl_text_args *args);
 
 /* ---- text_memory.c */
 /* Create a memory without buffers. */
