@@ -80,7 +80,7 @@ static bool sizes_is_wanted(const bl_size_cost *cost)
 /* The candidates of a choice: |least|, the sizes between, and |waiting|. */
 typedef struct sizes_range {
     int64_t least, waiting;
-    const double *gain;
+    const bl_rows_worth *worth;
 } sizes_range;
 
 /* The candidate after |rows|, below |waiting|; else |waiting|. */
@@ -92,7 +92,13 @@ static int64_t sizes_next(const sizes_range *range, int64_t rows)
 
 static double sizes_gain(const sizes_range *range, int64_t rows)
 {
-    return range->gain != NULL ? range->gain[rows] : (double)rows;
+    return range->worth != NULL ? range->worth[rows].gain : (double)rows;
+}
+
+/* The time of a run of |rows|, by the cost of its rows. */
+static double sizes_time(const sizes_range *range, const bl_size_cost *cost, int64_t rows)
+{
+    return row_ns(cost) * (double)rows + (range->worth != NULL ? range->worth[rows].before_ns : 0);
 }
 
 /* A number of rows whose cost is not measured yet: |waiting| itself, then the smallest size.  0: every cost that can be
@@ -118,7 +124,7 @@ static double sizes_asked_ns(bl_sizes *sizes, const sizes_range *range, int64_t 
     const bl_size_cost *cost = sizes_cost_of(sizes, rows);
     for (int i = bl_size_of(rows) - 1; i >= 0 && !is_usable(cost); i--)
         cost = &sizes->at[i].any;
-    return sizes_is_known(cost) ? row_ns(cost) * (double)rows / sizes_gain(range, rows) : 0;
+    return sizes_is_known(cost) ? sizes_time(range, cost, rows) / sizes_gain(range, rows) : 0;
 }
 
 static int64_t find_best(bl_sizes *sizes, const sizes_range *range)
@@ -127,7 +133,7 @@ static int64_t find_best(bl_sizes *sizes, const sizes_range *range)
     int64_t best = range->waiting;
     for (int64_t rows = range->least; rows < range->waiting; rows = sizes_next(range, rows)) {
         const bl_size_cost *cost = sizes_cost_of(sizes, rows);
-        double takes = is_usable(cost) ? row_ns(cost) * (double)rows / sizes_gain(range, rows) : INFINITY;
+        double takes = is_usable(cost) ? sizes_time(range, cost, rows) / sizes_gain(range, rows) : INFINITY;
         /* of two runs with equal cost per use, the larger run */
         if (takes < least || (takes <= least && best < range->waiting)) {
             best = rows;
@@ -147,7 +153,8 @@ static int64_t find_forgotten(bl_sizes *sizes, const sizes_range *range, int64_t
         if (sizes_cost_of(sizes, rows)->turn < sizes_cost_of(sizes, oldest)->turn)
             oldest = rows;
     cost = sizes_cost_of(sizes, oldest);
-    lost = is_usable(cost) ? row_ns(cost) * (double)oldest - least * sizes_gain(range, oldest) : least * sizes_gain(range, best);
+    lost =
+        is_usable(cost) ? sizes_time(range, cost, oldest) - least * sizes_gain(range, oldest) : least * sizes_gain(range, best);
     lost = lost > 0 ? lost : 0;
     if (oldest == best || sizes->lost_ns + lost > LOOKS * sizes->total_ns)
         return 0;
@@ -166,9 +173,9 @@ int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting)
     return sizes_best_of(sizes, &(sizes_range){1, waiting, NULL});
 }
 
-int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const double *gain)
+int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const bl_rows_worth *worth)
 {
-    const sizes_range range = {least, waiting, gain};
+    const sizes_range range = {least, waiting, worth};
     int64_t rows = sizes_best_of(sizes, &range);
     if (waiting <= 1)
         return rows;

@@ -36,15 +36,21 @@ typedef struct bl_sizes {
     double total_ns, lost_ns; /* the time of all runs; the part of it that repeated trials of other sizes have cost */
 } bl_sizes;
 
+/* The value of a run with a number of rows. */
+typedef struct bl_rows_worth {
+    double gain;      /* the use of its rows */
+    double before_ns; /* the time of the work that the rows need before the run */
+} bl_rows_worth;
+
 /* The index of the largest size that is at most |rows|. */
 int bl_size_of(int64_t rows);
 bool bl_size_is_exact(int64_t rows); /* is |rows| a size itself? */
 /* Record that a run of |rows| took |ns| on the device.  |exact|: the run used the exact plan of its size. */
 void bl_sizes_learn(bl_sizes *sizes, int64_t rows, bool exact, int64_t ns);
-/* How many rows should run now, from |least| to |waiting|.  gain[r] is the use of a run of r rows, from |least| to |waiting|;
- * NULL: all rows have the same use.  The choice has the least time per use.  The call counts as a choice, and may choose another
- * size to measure it again. */
-int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const double *gain);
+/* How many rows should run now, from |least| to |waiting|.  worth[r] tells the value of a run of r rows; NULL: all rows have the
+ * same use.  The choice has the least time per use.  The call counts as a choice, and may choose another size to measure it
+ * again. */
+int64_t bl_sizes_choose(bl_sizes *sizes, int64_t least, int64_t waiting, const bl_rows_worth *worth);
 /* Like bl_sizes_choose for 1 to |waiting| rows of the same use, but the call does not count as a choice and never repeats a
  * measurement. */
 int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting);

@@ -432,6 +432,15 @@ static bl_status read_draft_min(reader *r, const bl_json *at, const char *text)
     return config_read_tokens(r, at, text, 0, BL_MOST_DRAFT, &r->out->draft.least);
 }
 
+static bl_status read_draft_p_min(reader *r, const bl_json *at, const char *text)
+{
+    char *end = NULL;
+    r->out->draft.p_min = strtof(text, &end);
+    return *end == '\0' && end != text && r->out->draft.p_min >= 0 && r->out->draft.p_min <= 1
+               ? BL_OK
+               : bl_json_fail(at, r->err, BL_EINVAL, "it is \"%.40s\"; it must be a probability, from 0 to 1", text);
+}
+
 static bl_status read_share(reader *r, const bl_json *at, const char *text)
 {
     r->out->generation.shares_prefix = strcmp(text, "all") == 0;
@@ -474,6 +483,7 @@ static bl_status read_parameters(reader *r, const bl_json *at)
                 {"draft", &out->draft.name, NULL},
                 {"draft_max", NULL, read_draft_max},
                 {"draft_min", NULL, read_draft_min},
+                {"draft_p_min", NULL, read_draft_p_min},
                 {"share_prefix", NULL, read_share},
                 {"pooling", NULL, config_read_pooling},
                 {"chat_template", &out->openai.chat_template, NULL},

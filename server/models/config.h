@@ -78,10 +78,12 @@ typedef struct bl_config_generation {
     bool shares_prefix; /* all keys share one prefix cache; else each key has its own */
 } bl_config_generation;
 
+#define BL_DRAFT_NGRAM "ngram"
 /* Parameters of speculative decoding (draft.h). */
 typedef struct bl_config_draft {
-    const char *name;    /* "ngram"; NULL: no speculative decoding */
+    const char *name;    /* BL_DRAFT_NGRAM, or a model in the folder of models; NULL: no speculative decoding */
     int64_t least, most; /* tokens of a proposal */
+    float p_min;         /* of a draft model: the least probability of a proposed token */
 } bl_config_draft;
 
 /* Parameters of a model whose strings the server tokenizes (text_input.h). */

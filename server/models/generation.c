@@ -14,8 +14,11 @@
 /* ---- lifetime */
 
 /* No run will follow: release the state of the text. */
-static void end_runs(bl_text_state *state)
+static void end_runs(bl_generation *g)
 {
+    bl_text_state *state = &g->state;
+    if (g->draft.text != NULL)
+        end_runs(g->draft.text);
     bl_text_memory_release(state->memory);
     state->memory = NULL;
     bl_text_pages_end(&state->pages);
@@ -31,7 +34,8 @@ void bl_generation_destroy(bl_generation *g)
 {
     if (g == NULL)
         return;
-    end_runs(&g->state);
+    end_runs(g);
+    bl_draft_fini(g);
     bl_budget_give(g->completion->out.budget, g->charged);
     bl_text_args_fini(&g->args);
     bl_text_answer_fini(&g->answer);
@@ -103,6 +107,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
     BL_TRY(bl_infer_prepare(in->rq, g->version, state->instance, g->args.vars, &x));
     state->worker = x->worker;
     state->device_generation = x->generation;
+    BL_TRY(bl_draft_prepare(g, in));
     return generation_make_room(g, &in->rq->err);
 }
 
@@ -110,7 +115,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 static void generation_end_own(bl_request *own)
 {
     bl_generation *g = own->own.arg;
-    end_runs(&g->state);
+    end_runs(g);
     bl_completion_end_text(g, own);
 }
 

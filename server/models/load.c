@@ -29,7 +29,8 @@ typedef struct load {
     bl_span config;
     bool replaced; /* true: |before| is the configuration of the previous load request */
     char *before;
-    uint64_t unloads; /* bl_model.unloads when loading began */
+    uint64_t unloads;                /* bl_model.unloads when loading began */
+    const bl_model_version *drafted; /* the model whose draft model is loaded; NULL: none */
     bl_err *err;
 } load;
 
@@ -299,12 +300,15 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
     return bl_model_fill_instance(version, instance, l->err);
 }
 
-/* Make an instance on each device that the configuration chooses. */
+/* Make an instance on each device that the configuration chooses; of a draft model on each device of its model. */
 static bl_status add_instances(load *l, bl_model_version *version)
 {
     bl_worker *workers[BL_MOST_INSTANCES];
-    int count = 0;
-    BL_TRY(bl_model_place(l->models->server, &version->config, workers, &count, l->err));
+    int count = l->drafted != NULL ? l->drafted->ninstances : 0;
+    for (int i = 0; i < count; i++)
+        workers[i] = l->drafted->instances[i].slot.program->worker;
+    if (l->drafted == NULL)
+        BL_TRY(bl_model_place(l->models->server, &version->config, workers, &count, l->err));
     version->instances = bl_arena_array(version->arena, (size_t)count, sizeof *version->instances);
     if (version->instances == NULL)
         return bl_arena_status(version->arena, l->err);
@@ -370,13 +374,48 @@ static bl_status warm(load *l, bl_model_version *version)
 
 /* A run with proposed tokens pays by the plan of its number of rows, so these plans are not left to the runs of larger sizes
  * with the general plan.  Loaders compile them in the background. */
-static void order_draft_plans(bl_model_version *version)
+static void order_draft_plans(bl_model_version *version, int64_t most)
 {
-    const bl_config_draft *draft = &version->config.draft;
-    for (int64_t rows = 1; draft->name != NULL && rows <= draft->most + 1; rows *= 2)
+    for (int64_t rows = 1; rows <= most; rows *= 2)
         for (int i = 0; i < version->ninstances; i++)
             if (bl_exact_claim(version, &version->instances[i], rows))
                 bl_exact_order(version, &version->instances[i], rows);
+}
+
+static bl_status load_version(load *l, const bl_source_version *from, bl_model_version **out);
+
+/* Load the draft model from the folder of models.  It belongs to |version|, whether or not the folder's model is published. */
+static bl_status load_draft(load *l, bl_model_version *version)
+{
+    const char *name = version->config.draft.name;
+    bl_err problem = {0};
+    bl_model_op op = {.owner = l->op->owner, .by = l->op->by, .purges = l->op->purges};
+    load inner = {.models = l->models, .loader = l->loader, .op = &op, .arena = l->arena, .err = &problem, .drafted = version};
+    bl_status st = BL_OK;
+    if (bl_models_folder(l->models) == NULL || !bl_model_name_ok(name))
+        return bl_fail(l->err, BL_EGRAPH, "parameters.draft: \"%.100s\" is not a model in the folder of models", name);
+    snprintf(op.name, sizeof op.name, "%s", name);
+    BL_TRY(bl_source_look(l->models, l->arena, name, &inner.source, l->err));
+    if (inner.source.nversions == 0)
+        return bl_fail(l->err, BL_EGRAPH, "parameters.draft: there is no model \"%s\" in the folder of models", name);
+    inner.config = inner.source.config;
+    st = load_version(&inner, &inner.source.versions[inner.source.nversions - 1], &version->draft);
+    if (st != BL_OK)
+        return bl_fail(l->err, st, "parameters.draft: model \"%s\": %s", name, problem.text);
+    return bl_text_model_check_draft(version, version->draft, l->err);
+}
+
+static bl_status prepare_draft(load *l, bl_model_version *version)
+{
+    const bl_config_draft *draft = &version->config.draft;
+    if (draft->name == NULL || l->drafted != NULL) /* the draft of a draft model is not used */
+        return BL_OK;
+    if (strcmp(draft->name, BL_DRAFT_NGRAM) != 0)
+        BL_TRY(load_draft(l, version));
+    order_draft_plans(version, draft->most + 1);
+    if (version->draft != NULL)
+        order_draft_plans(version->draft, 2); /* of one text, with the last token alone or with one before it */
+    return BL_OK;
 }
 
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
@@ -390,8 +429,7 @@ static bl_status fill_version(load *l, bl_model_version *version, const bl_sourc
     BL_TRY(add_instances(l, version));
     BL_TRY(bl_model_version_describe(version, l->err));
     BL_TRY(warm(l, version));
-    order_draft_plans(version);
-    return BL_OK;
+    return prepare_draft(l, version);
 }
 
 static bl_status load_version(load *l, const bl_source_version *from, bl_model_version **out)

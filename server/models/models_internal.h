@@ -134,8 +134,10 @@ struct bl_model_version {
     bl_answers *answers; /* response cache; NULL: off */
     bl_model_placement placement;
     bl_model_sequences sequences;
-    bool sequential;      /* the entry updates state, so requests belong to sequences */
-    bl_text_model *text;  /* in |arena|; NULL: the model does not generate text */
+    bool sequential;     /* the entry updates state, so requests belong to sequences */
+    bl_text_model *text; /* in |arena|; NULL: the model does not generate text */
+    bl_model_version
+        *draft;           /* the draft model (draft.h), which is not published; NULL: none.  Instances are on the same devices */
     bl_text_input *words; /* in |arena|; NULL: the server does not tokenize for the model */
 };
 

@@ -336,15 +336,32 @@ static bl_status describe_ends(const bl_model_version *version, bl_text_model *t
 static bl_status describe_draft(const bl_model_version *version, const bl_text_model *text, bl_err *err)
 {
     const char *draft = version->config.draft.name;
-    if (draft == NULL)
+    if (draft == NULL || (text->pool > 0 && text->rows >= 0))
         return BL_OK;
-    if (text->pool == 0 || text->rows < 0)
+    return bl_fail(err, BL_EGRAPH,
+                   "parameters.draft is \"%.100s\"; only a text model with pages, and with at least two rows (max_batch_size), "
+                   "can have a draft",
+                   draft);
+}
+
+bl_status bl_text_model_check_draft(const bl_model_version *version, const bl_model_version *draft, bl_err *err)
+{
+    const bl_tokenizer *own = version->text->tokenizer, *other = draft->text != NULL ? draft->text->tokenizer : NULL;
+    if (other == NULL || draft->text->pool == 0)
+        return bl_fail(err, BL_EGRAPH, "parameters.draft: \"%s\" is not a text model with pages", draft->name);
+    if (bl_tokenizer_size(own) != bl_tokenizer_size(other))
         return bl_fail(err, BL_EGRAPH,
-                       "parameters.draft is \"%.100s\"; only a text model with pages, and with at least two rows "
-                       "(max_batch_size), can have a draft",
-                       draft);
-    if (strcmp(draft, "ngram") != 0)
-        return bl_fail(err, BL_EGRAPH, "parameters.draft is \"%.100s\"; it must be \"ngram\"", draft);
+                       "parameters.draft: the vocabulary of \"%s\" has %zu tokens; it must be the vocabulary of the model, which "
+                       "has %zu",
+                       draft->name, bl_tokenizer_size(other), bl_tokenizer_size(own));
+    for (size_t id = 0; id < bl_tokenizer_size(own); id++) {
+        bl_span a = bl_tokenizer_text(own, (int32_t)id), b = bl_tokenizer_text(other, (int32_t)id);
+        if (a.len != b.len || (a.len > 0 && memcmp(a.data, b.data, a.len) != 0))
+            return bl_fail(err, BL_EGRAPH,
+                           "parameters.draft: token %zu of \"%s\" is \"%.*s\"; it must be \"%.*s\", as in the model", id,
+                           draft->name, (int)(b.len < 60 ? b.len : 60), b.data != NULL ? b.data : "",
+                           (int)(a.len < 60 ? a.len : 60), a.data != NULL ? a.data : "");
+    }
     return BL_OK;
 }
 

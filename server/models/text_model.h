@@ -67,6 +67,8 @@ bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph
 bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_graph *graph);
 /* The inputs and outputs are known: find the role of each. */
 BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err *err);
+/* Can |draft| propose tokens for |version|? */
+BL_NODISCARD bl_status bl_text_model_check_draft(const bl_model_version *version, const bl_model_version *draft, bl_err *err);
 void bl_text_model_fini(bl_model_version *version);
 
 /* ---- text_options.c */

@@ -18,9 +18,9 @@ static const double PIECE_RUNS = 2;            /* ... the time of so many decodi
 enum { LEAST_PIECE = BL_PAGE_TOKENS };
 
 typedef struct step {
-    bl_text_run run; /* |lead| is the dispatched text */
-    size_t piece;    /* the maximum number of tokens of a prompt in one run */
-    int64_t begin_ns;
+    bl_text_run run;            /* |lead| is the dispatched text */
+    size_t piece;               /* the maximum number of tokens of a prompt in one run */
+    int64_t begin_ns, draft_ns; /* |draft_ns|: the time that the proposals took */
 } step;
 
 /* ---- the choice of texts */
@@ -196,23 +196,25 @@ static bl_status reserve_drafts(bl_generation *g, bl_err *err)
 /* Speculative decoding: the run gets rows for proposed tokens. */
 static bl_status text_step_draft(step *s, bl_err *err)
 {
-    bl_model_version *version = s->run.lead->version;
-    double gain[BL_DRAFT_ROWS + 1];
-    int64_t rows = most_rows(s) < BL_DRAFT_ROWS ? most_rows(s) : BL_DRAFT_ROWS;
+    bl_generation *lead = s->run.lead;
+    bl_model_version *version = lead->version;
+    bl_rows_worth worth[BL_DRAFT_ROWS + 1];
+    int64_t rows = most_rows(s) < BL_DRAFT_ROWS ? most_rows(s) : BL_DRAFT_ROWS, start = bl_clock_ns();
     if (!has_drafts(s) || s->run.texts > rows)
         return BL_OK;
-    rows = bl_drafts_propose(s->run.lead, s->run.texts, rows, gain);
+    rows = bl_drafts_weigh(lead, s->run.texts, rows, worth);
     pthread_mutex_lock(&version->batcher.lock);
-    rows = bl_sizes_choose(&s->run.lead->state.instance->slot.sizes, s->run.texts, rows, gain);
+    rows = bl_sizes_choose(&lead->state.instance->slot.sizes, s->run.texts, rows, worth);
     pthread_mutex_unlock(&version->batcher.lock);
-    bl_drafts_deal(s->run.lead, s->run.texts, rows);
+    bl_drafts_propose(lead, s->run.texts, rows);
     s->run.rows = 0;
-    for (bl_generation *g = s->run.lead; g != NULL; g = g->batch.next) {
+    for (bl_generation *g = lead; g != NULL; g = g->batch.next) {
         BL_TRY(reserve_drafts(g, err));
         g->draft.proposed += g->batch.rows - 1;
         s->run.rows += g->batch.rows;
     }
-    bl_metrics_add(&s->run.lead->batch.rq->server->metrics, BL_COUNT_DRAFT_TOKENS, s->run.rows - s->run.texts);
+    bl_metrics_add(&lead->batch.rq->server->metrics, BL_COUNT_DRAFT_TOKENS, s->run.rows - s->run.texts);
+    s->draft_ns = bl_clock_ns() - start;
     return BL_OK;
 }
 
@@ -289,7 +291,7 @@ static void text_step_conclude(const step *s, const bl_err *err)
     for (bl_generation *g = s->run.lead; g != NULL; g = g->batch.next) {
         bl_status st = err->status;
         bl_request_trace_add(&g->batch.rq->trace, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->run.took_ns);
-        g->compute_ns += s->run.took_ns;
+        g->compute_ns += s->draft_ns + s->run.took_ns;
         if (st == BL_OK)
             st = write_on(s, g);
         else
@@ -326,8 +328,10 @@ static bl_step choose_step(bl_generation *g)
     gone = atomic_load(&g->batch.rq->cancel);
     rests = !gone && bl_generation_is_unread(g);
     g->rests = rests;
-    if (rests)
+    if (rests) {
         bl_text_pages_wait(&g->state.pages);
+        bl_draft_wait(g);
+    }
     pthread_mutex_unlock(&g->completion->lock);
     if (!gone)
         return rests ? BL_STEP_MOVED : BL_STEP_AGAIN;

@@ -110,6 +110,7 @@ static void free_instance(bl_model_version *version, bl_model_instance *instance
 
 static void destroy_version(bl_model_version *version)
 {
+    bl_model_version_release(version->draft);
     bl_answers_destroy(version->answers);
     bl_sequences_fini(version);
     bl_text_model_fini(version);
@@ -140,7 +141,7 @@ size_t bl_model_version_bytes(const bl_model_version *version)
     size_t bytes = 0;
     for (int i = 0; i < version->ninstances; i++)
         bytes += version->instances[i].slot.program->charged;
-    return bytes;
+    return version->draft != NULL ? bytes + bl_model_version_bytes(version->draft) : bytes;
 }
 
 bool bl_model_version_lacks_any(const bl_model_version *version)

@@ -4,18 +4,18 @@
 import unittest
 
 from repository import Server
-from test_text import LETTERS, counters, node, logits, parameters
+from test_text import LETTERS, TOKENIZER, counters, node, logits, parameters
 from test_text_pages import PagesTest, chain, nothing, prompt
 
 PERIOD, BEAT = 8, 13
 
 
-def song(**sizes):
-    """The next letter is the letter PERIOD tokens before, read from the pages, or the letter behind it after each BEAT tokens."""
+def song(beat=BEAT, **sizes):
+    """The next letter is the letter PERIOD tokens before, read from the pages, or the letter behind it after each |beat| tokens."""
     program = chain(**sizes)
     kept = [each for each in program["nodes"] if each["id"] in ("flat", "new", "put", "kept", "mine", "line", "places", "each", "column", "at", "last", "there", "value")]
     return program | {"nodes": [*kept, node("from", "sub", "last", PERIOD), node("hit", "equal", "places", "from"), node("parts", "where", "hit", "value", 0), node("sum", "sum", "parts", axis=1),
-                                node("beat", "mod", "last", BEAT), node("struck", "equal", "beat", 0), node("one", "cast", "struck", dtype="float32"),
+                                node("beat", "mod", "last", beat), node("struck", "equal", "beat", 0), node("one", "cast", "struck", dtype="float32"),
                                 node("more", "reshape", "one", shape=["rows"]), node("total", "add", "sum", "more"), node("whole", "cast", "total", dtype="int32"),
                                 node("letter", "mod", "whole", 26), *logits("letter")]}
 
@@ -41,8 +41,16 @@ class Drafts(PagesTest):
         cls.put_chain(repository, "plain", document=song(pages=64), tensors=nothing(64))
         for device in ("opencl:0", "interp:0"):
             cls.put_chain(repository, f"gram.{device[:6]}", document=song(pages=64), tensors=nothing(64), instance_group=[{"device": device}], **parameters(draft="ngram"))
+        cls.put_chain(repository, "other", document=song(beat=7, pages=64), tensors=nothing(64))
+        cls.put_chain(repository, "brief", document=song(chunk=5, context=64))
+        for name in ("plain", "other", "brief"):
+            cls.put_chain(repository, f"by.{name}", document=song(pages=64), tensors=nothing(64), **parameters(draft=name))
+        cls.put_chain(repository, "by.itself", document=song(pages=64), tensors=nothing(64), instance_group=[{"device": "interp:0"}], **parameters(draft="by.itself", draft_max=4, draft_p_min=0.01))
+        cls.put_chain(repository, "tight.brief", document=song(), **parameters(draft="brief"))
         cls.put_chain(repository, "tight", document=song(), **parameters(draft="ngram"))
         cls.put_chain(repository, "short", document=song(pages=64), tensors=nothing(64), **parameters(draft="ngram", draft_max=3, draft_min=2))
+
+    DRAFTED = ("gram.opencl", "gram.interp", "short", "by.plain", "by.other", "by.brief", "by.itself")
 
     def sing(self, model, text, count):
         self.assertEqual(sing(text, count), self.written(model, text, max_tokens=count, ignore_eos=True))
@@ -51,7 +59,7 @@ class Drafts(PagesTest):
         return self.ok(self.call("POST", "/completion", {"model": model, "prompt": text, "ignore_eos": True, "temperature": 0, **members})).json
 
     def test_same_text(self):
-        for model in ("gram.opencl", "gram.interp", "short"):
+        for model in self.DRAFTED:
             for length in (1, 9, 31, 32, 33, 64, 150):
                 for count in (1, 2, 3, 100):
                     self.sing(model, prompt(length, length), count)
@@ -84,13 +92,13 @@ class Drafts(PagesTest):
         """The sampler draws one random number for each token, whether the token was proposed or not."""
         for seed in range(8):
             for more in ({"temperature": 0.2}, {"temperature": 0.3, "top_k": 4, "repeat_penalty": 1.2}, {"temperature": 0.5, "mirostat": 2}, {"temperature": 0.2, "dry_multiplier": 0.1}):
-                texts = [self.complete(model, prompt(seed, 50), n_predict=120, seed=seed, **more)["content"] for model in ("plain", "gram.opencl", "short")]
-                self.assertEqual([texts[0]] * 3, texts, (seed, more))
+                texts = [self.complete(model, prompt(seed, 50), n_predict=120, seed=seed, **more)["content"] for model in ("plain", *self.DRAFTED)]
+                self.assertEqual([texts[0]] * len(texts), texts, (seed, more))
 
     def test_probabilities(self):
         asked = {"prompt": prompt(7, 40), "max_tokens": 60, "logprobs": 3, "n": 3, "seed": 5, "temperature": 0.2, "echo": True}
-        answers = [self.ok(self.call("POST", "/v1/completions", {"model": model, **asked})).json["choices"] for model in ("plain", "gram.opencl")]
-        self.assertEqual(*answers)
+        answers = [self.ok(self.call("POST", "/v1/completions", {"model": model, **asked})).json["choices"] for model in ("plain", "gram.opencl", "by.other")]
+        self.assertEqual(answers[:1] * 2, answers[1:])
 
     def test_stop_within_a_proposal(self):
         text = prompt(9, 50)
@@ -102,39 +110,70 @@ class Drafts(PagesTest):
 
     def test_beside_others(self):
         self.at_once([lambda i=i: self.sing("gram.opencl", prompt(100 + i, 10 + 7 * i), 120) for i in range(8)])
-        self.at_once([lambda i=i: self.sing(("gram.opencl", "plain", "short")[i % 3], prompt(120 + i, 10 + 7 * i), 120) for i in range(8)])
+        self.at_once([lambda i=i: self.sing("by.other", prompt(100 + i, 10 + 7 * i), 120) for i in range(8)])
+        self.at_once([lambda i=i: self.sing(("by.plain", "plain", *self.DRAFTED)[i], prompt(120 + i, 10 + 7 * i), 120) for i in range(8)])
 
     def test_known_prefix(self):
         """The prefix cache has no tokens that were proposed and not accepted."""
-        text = prompt(21, 70)
-        self.sing("gram.opencl", text, 90)
-        for count in range(20, 90, 7):
-            self.sing("gram.opencl", text + sing(text, count), 40)
-            self.sing("gram.opencl", text + sing(text, count) + "qxz", 40)
+        for model in ("gram.opencl", "by.other"):
+            text = prompt(21, 70)
+            self.sing(model, text, 90)
+            for count in range(20, 90, 7):
+                self.sing(model, text + sing(text, count), 40)
+                self.sing(model, text + sing(text, count) + "qxz", 40)
 
     def test_whole_context(self):
         text = prompt(11, 300)
-        answer = self.ok(self.generate("gram.opencl", text, max_tokens=50, ignore_eos=True, exclude_input_in_output=True)).json
-        self.assertEqual((sing(text, 20), "length"), (answer["text_output"], answer["finish_reason"]))
+        for model in self.DRAFTED:
+            answer = self.ok(self.generate(model, text, max_tokens=50, ignore_eos=True, exclude_input_in_output=True)).json
+            self.assertEqual((sing(text, 20), "length"), (answer["text_output"], answer["finish_reason"]))
 
     def test_others_need_the_places(self):
         """A proposal needs a page that older texts have."""
-        self.at_once([lambda i=i: self.sing("tight", prompt(200 + i, 150 + i), 150) for i in range(8)])
-        self.wait_for("text_pages_used", 0)
+        for model in ("tight", "tight.brief"):
+            self.at_once([lambda i=i: self.sing(model, prompt(200 + i, 150 + i), 150) for i in range(8)])
+            self.wait_for("text_pages_used", 0)
 
     def test_a_client_that_leaves(self):
-        connection, reader = self.open("gram.opencl", prompt(9, 100), max_tokens=200, ignore_eos=True)
-        self.read(reader, 3)
-        connection.close()
-        self.wait_for("text_pages_used", 0)
-        self.sing("gram.opencl", prompt(9, 100), 40)
+        for model in ("gram.opencl", "by.plain"):
+            connection, reader = self.open(model, prompt(9, 100), max_tokens=200, ignore_eos=True)
+            self.read(reader, 3)
+            connection.close()
+            self.wait_for("text_pages_used", 0)
+            self.sing(model, prompt(9, 100), 40)
+
+    def test_likely_tokens_alone(self):
+        """A draft model proposes no token with less than the probability p_min: the likeliest letter has 9% here."""
+        asked = {"n_predict": 60, "speculative.n_max": 4}
+        timings = [self.complete("by.plain", prompt(i, 33), **asked, **{"speculative.p_min": p_min})["timings"] for i in range(3) for p_min in (0.02, 0.2)]
+        self.assertTrue(any("draft_n" in each for each in timings[::2]), timings)
+        self.assertFalse(any("draft_n" in each for each in timings[1::2]), timings)
+
+    def test_a_perfect_draft(self):
+        """Greedy: the model accepts what a model with the same program proposes."""
+        timings = [self.complete("by.plain", prompt(i, 34), n_predict=100)["timings"] for i in range(5)]
+        self.assertGreater(sum(each.get("draft_n", 0) for each in timings), 0)
+        for each in timings:
+            self.assertEqual(each.get("draft_n"), each.get("draft_n_accepted"))
+
+    def test_unloading_the_draft(self):
+        """A draft model belongs to its model, whether or not the folder's model is loaded."""
+        self.ok(self.call("POST", "/v2/repository/models/other/unload"))
+        self.sing("by.other", prompt(15, 60), 60)
+        self.ok(self.load("other"))
 
     def test_refused(self):
         """Each error names the parameter, and other models serve."""
+        swapped = TOKENIZER["model"]["vocab"] | {"a": 1, "b": 0}
+        self.put_chain(self.repository, "swapped", document=song(), tokenizer=TOKENIZER | {"model": TOKENIZER["model"] | {"vocab": swapped}})
+        self.repository.put("numbers", 1, counters())
         self.put(self.repository, "unpaged", counters(), **parameters(draft="ngram", context=64))
         for name, word, config in (("one", "draft", {"max_batch_size": 1, **parameters(draft="ngram")}), ("none", "draft_max", parameters(draft="ngram", draft_max=0)),
                                    ("many", "draft_max", parameters(draft="ngram", draft_max=256)), ("less", "draft_min", parameters(draft="ngram", draft_min=-1)),
-                                   ("word", "draft_max", parameters(draft="ngram", draft_max="many")), ("unpaged", "draft", None)):
+                                   ("word", "draft_max", parameters(draft="ngram", draft_max="many")), ("unpaged", "draft", None),
+                                   ("missing", "there is no model \"nobody\"", parameters(draft="nobody")), ("path", "../plain", parameters(draft="../plain")),
+                                   ("words", "token 0 of \"swapped\" is \"b\"; it must be \"a\"", parameters(draft="swapped")), ("sums", "not a text model", parameters(draft="numbers")),
+                                   ("weak", "draft_p_min", parameters(draft="plain", draft_p_min=2)), ("broken", "model \"unpaged\"", parameters(draft="unpaged"))):
             if config is not None:
                 self.put_chain(self.repository, name, document=song(), **config)
             answer = self.load(name)

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from repository import Repository, Server, V2, document, numbers, safetensors
-from test_text import LETTERS, TextTest, logits, node, parameters
+from test_text import LETTERS, TOKENIZER, TextTest, logits, node, parameters
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
 from test_keys import KeyedCase  # noqa: E402
@@ -55,8 +55,8 @@ def prompt(seed, length):
 
 class PagesTest(TextTest):
     @classmethod
-    def put_chain(cls, repository, name, tensors=None, document=None, **config):
-        cls.put(repository, name, document or chain(), **config)
+    def put_chain(cls, repository, name, tensors=None, document=None, tokenizer=TOKENIZER, **config):
+        cls.put(repository, name, document or chain(), tokenizer, **config)
         (repository.path / name / "1" / "model.safetensors").write_bytes(tensors or nothing())
 
     def at_once(self, calls):

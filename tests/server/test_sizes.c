@@ -146,32 +146,38 @@ static void test_requests_of_several_rows(void **state)
     }
 }
 
-/* Speculative decoding: a row of a proposed token counts as much as its chance.  The choice has the least time per token. */
+/* Speculative decoding: a row of a proposed token counts as much as its chance, and may cost time before the run.  The choice has
+ * the least time per token. */
+static void check_rows_that_count_less(double chance, double before_ms, int64_t texts)
+{
+    const device d = {.fixed = 8, .each = 2};
+    bl_sizes sizes = {0};
+    bl_rows_worth worth[33] = {{0}};
+    double each = 1, best = INFINITY, took = 0;
+    worth[texts].gain = (double)texts;
+    for (int64_t rows = texts + 1; rows <= 32; rows++)
+        worth[rows] = (bl_rows_worth){worth[rows - 1].gain + (each *= chance), worth[rows - 1].before_ns + before_ms * MS};
+    for (int64_t rows = texts; rows <= 32; rows = (int64_t)2 << bl_size_of(rows))
+        best = fmin(best, (cost(&d, rows, false) + worth[rows].before_ns / MS) / worth[rows].gain);
+    for (int i = 0; i < 400; i++) {
+        int64_t rows = bl_sizes_choose(&sizes, texts, 32, worth);
+        assert_in_range(rows, texts, 32);
+        bl_sizes_learn(&sizes, rows, false, (int64_t)(cost(&d, rows, false) * MS));
+        took += i < 200 ? 0 : (cost(&d, rows, false) + worth[rows].before_ns / MS) / worth[rows].gain;
+    }
+    if (took / 200 > 1.06 * best)
+        fail_msg("with a chance of %.2f, %.1f ms before and %lld texts a token takes %.2f ms, and could take %.2f ms", chance,
+                 before_ms, (long long)texts, took / 200, best);
+}
+
 static void test_rows_that_count_less(void **state)
 {
-    static const double chances[] = {0.95, 0.7, 0.3, 0.05};
-    const device d = {.fixed = 8, .each = 2};
+    static const double chances[] = {0.95, 0.7, 0.3, 0.05}, before_ms[] = {0, 1, 8};
     (void)state;
     for (size_t c = 0; c < sizeof chances / sizeof chances[0]; c++)
-        for (int64_t texts = 1; texts <= 5; texts += 2) {
-            bl_sizes sizes = {0};
-            double gain[33] = {0}, chance = 1, best = INFINITY, took = 0;
-            gain[texts] = (double)texts;
-            for (int64_t rows = texts + 1; rows <= 32; rows++)
-                gain[rows] = gain[rows - 1] + (chance *= chances[c]);
-            for (int64_t rows = texts; rows <= 32;
-                 rows = (rows == texts && texts > 1) ? (int64_t)2 << bl_size_of(rows) : 2 * rows)
-                best = fmin(best, cost(&d, rows, false) / gain[rows]);
-            for (int i = 0; i < 400; i++) {
-                int64_t rows = bl_sizes_choose(&sizes, texts, 32, gain);
-                assert_in_range(rows, texts, 32);
-                bl_sizes_learn(&sizes, rows, false, (int64_t)(cost(&d, rows, false) * MS));
-                took += i < 200 ? 0 : cost(&d, rows, false) / gain[rows];
-            }
-            if (took / 200 > 1.06 * best)
-                fail_msg("with a chance of %.2f and %lld texts a token takes %.2f ms, and could take %.2f ms", chances[c],
-                         (long long)texts, took / 200, best);
-        }
+        for (size_t b = 0; b < sizeof before_ms / sizeof before_ms[0]; b++)
+            for (int64_t texts = 1; texts <= 5; texts += 2)
+                check_rows_that_count_less(chances[c], before_ms[b], texts);
 }
 
 static void test_orders(void **state)
