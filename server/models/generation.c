@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The generation of a text: the prompt goes through the program in pieces, then token by token, until the model ends the text.
  * Each run waits in the queue of its device like any other request, so a long text does not block others. */
-#include "server/models/text_run.h"
+#include "server/models/generation.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
+#include "server/models/text_run.h"
 #include "server/run/queue.h"
 
 #include <math.h>

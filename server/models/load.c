@@ -449,47 +449,11 @@ static bl_status load_version(load *l, const bl_source_version *from, bl_model_v
 
 /* ---- rows of the index */
 
-/* Under the lock: make room for one more row.  If necessary, remove the row of the oldest version that is unloaded. */
-static bool make_row(bl_model *model)
-{
-    int at = 0;
-    if (model->nrows < BL_MOST_VERSIONS)
-        return true;
-    while (at < model->nrows && (model->rows[at].version != NULL || model->rows[at].state == BL_MODEL_LOADING))
-        at++;
-    if (at == model->nrows)
-        return false;
-    memmove(model->rows + at, model->rows + at + 1, (size_t)(model->nrows - at - 1) * sizeof *model->rows);
-    model->nrows--;
-    return true;
-}
-
-/* Under the lock: find or create the row of |number|.  NULL: out of memory, or BL_MOST_VERSIONS rows are in use. */
-static bl_model_row *need_row(bl_model *model, uint64_t number)
-{
-    bl_model_row *row = bl_model_find_row(model, number), *grown = NULL;
-    int at = 0;
-    if (row != NULL)
-        return row;
-    if (!make_row(model))
-        return NULL;
-    grown = bl_realloc(model->rows, ((size_t)model->nrows + 1) * sizeof *grown);
-    if (grown == NULL)
-        return NULL;
-    model->rows = grown;
-    while (at < model->nrows && grown[at].number < number)
-        at++;
-    memmove(grown + at + 1, grown + at, (size_t)(model->nrows - at) * sizeof *grown);
-    model->nrows++;
-    grown[at] = (bl_model_row){.number = number};
-    return &grown[at];
-}
-
 /* Under the lock. */
 static bl_model_row *load_row_of(load *l, uint64_t number)
 {
     bl_model *model = bl_models_need(l->models, l->op->owner, l->op->name);
-    return model != NULL ? need_row(model, number) : NULL;
+    return model != NULL ? bl_model_need_row(model, number) : NULL;
 }
 
 /* Does the row keep its version?  A version that was made of a program survives the initial loads, and reloads after the loss
@@ -517,80 +481,6 @@ static bool load_is_current(load *l, const bl_source_version *from)
     }
     pthread_mutex_unlock(&l->models->lock);
     return current;
-}
-
-/* Under the lock: fail if |model| was unloaded since its count of unloads was |unloads|. */
-static bl_status check_unloads(const bl_model *model, uint64_t unloads, bl_err *err)
-{
-    return model != NULL && model->unloads == unloads
-               ? BL_OK
-               : bl_fail(err, BL_ECONFLICT, "the model was unloaded while it was being loaded");
-}
-
-/* Under the lock: publish the version; *old is the version that it replaces. */
-static bl_status load_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_model_version **old,
-                              bl_err *err)
-{
-    bl_model *model = NULL;
-    bl_model_row *row = NULL;
-    BL_TRY(bl_access_check_owner(models->server->access, version->owner, version->origin.purges, err));
-    if (unloads != NULL)
-        BL_TRY(check_unloads(bl_models_find(models, version->owner, version->name), *unloads, err));
-    model = bl_models_need(models, version->owner, version->name);
-    row = model != NULL ? need_row(model, version->number) : NULL;
-    if (row == NULL && model != NULL && model->nrows >= BL_MOST_VERSIONS)
-        return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
-    if (row == NULL)
-        return bl_fail(err, BL_ENOMEM, "out of host memory for the list of models");
-    *old = row->version;
-    row->version = version;
-    row->state = BL_MODEL_READY;
-    row->reason[0] = '\0';
-    return BL_OK;
-}
-
-bl_status bl_models_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_err *err)
-{
-    bl_model_version *old = version;
-    bl_status st = BL_OK;
-    pthread_mutex_lock(&models->lock);
-    st = load_publish(models, version, unloads, &old, err);
-    pthread_mutex_unlock(&models->lock);
-    bl_model_version_retire(old);
-    return st;
-}
-
-void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *name, uint64_t number, const bl_err *why)
-{
-    bl_model *model = NULL;
-    bl_model_row *row = NULL;
-    pthread_mutex_lock(&models->lock);
-    model = bl_models_need(models, owner, name);
-    row = model != NULL ? need_row(model, number) : NULL;
-    if (row != NULL) {
-        row->state = row->version != NULL ? BL_MODEL_READY : BL_MODEL_UNAVAILABLE;
-        bl_err_describe(why, row->reason, sizeof row->reason);
-    }
-    pthread_mutex_unlock(&models->lock);
-}
-
-void bl_models_mend(bl_models *models, bl_model_version *version)
-{
-    bl_model_version *old = version;
-    bl_model *model = NULL;
-    bl_model_row *row = NULL;
-    pthread_mutex_lock(&models->lock);
-    model = bl_models_find(models, version->owner, version->name);
-    row = model != NULL ? bl_model_find_row(model, version->number) : NULL;
-    if (row != NULL && row->version != NULL && row->version->origin.kept == version->origin.kept &&
-        row->version->origin.sent == version->origin.sent) {
-        old = row->version;
-        row->version = version;
-        row->reason[0] = '\0';
-    }
-    old->origin.kept = 0; /* the row of the store belongs to the new version, or is deleted */
-    pthread_mutex_unlock(&models->lock);
-    bl_model_version_release(old);
 }
 
 /* Unload the versions that the policy does not want any more. */
@@ -728,7 +618,7 @@ static bl_status load_decide(load *l, bl_model *model, bl_sent **old)
 {
     if (l->op->by != BL_BY_REQUEST)
         return BL_OK;
-    BL_TRY(check_unloads(model, l->unloads, l->err));
+    BL_TRY(bl_model_check_unloads(model, l->unloads, l->err));
     *old = model->sent;
     model->choice = l->op->nfiles == 0 || bl_sent_file(l->op->sent) != NULL ? BL_CHOICE_LOADED : BL_CHOICE_NONE;
     model->sent = bl_sent_file(l->op->sent) != NULL ? bl_sent_retain(l->op->sent) : NULL;

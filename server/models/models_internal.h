@@ -367,6 +367,13 @@ bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why);
 /* ---- load.c */
 /* Fill the instance from the entry of instance->program that the configuration chooses. */
 BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err);
+void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
+
+/* ---- publish.c */
+/* Under the lock: find or create the row of |number|.  NULL: out of memory, or BL_MOST_VERSIONS rows are in use. */
+bl_model_row *bl_model_need_row(bl_model *model, uint64_t number);
+/* Under the lock: fail if |model| was unloaded since its count of unloads was |unloads|. */
+BL_NODISCARD bl_status bl_model_check_unloads(const bl_model *model, uint64_t unloads, bl_err *err);
 /* Publish |version| under its number; |version| moves in.  Fails if the owner was purged since loading began, or if the model
  * was unloaded since its count of unloads was |unloads| (NULL: not checked). */
 BL_NODISCARD bl_status bl_models_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_err *err);
@@ -375,7 +382,6 @@ void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *na
 /* Replace a version that was lost with a device by |version|, which moves in.  If the lost version was replaced or unloaded
  * meanwhile, |version| is released. */
 void bl_models_mend(bl_models *models, bl_model_version *version);
-void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 
 /* ---- load_llm.c */
 /* Import the language model at |path| in the folder of models into |program|; the version becomes a text model.  The values of
