@@ -528,9 +528,8 @@ static int cut_reductions(view *v, stored *st)
     int marked = 0;
 
     st->cut_sums = true;
-    if (st->value == NULL) /* a loop */
-        return 0;
-    find_loops(v);
+    if (st->value != NULL) /* else it is a loop */
+        find_loops(v);
     if (v->around == NULL)
         return 0;
     for (size_t i = 0; i < v->st->below.count; i++) {
@@ -644,6 +643,7 @@ static int cut_costly(view *v, const bl_node *reduce)
 static void realise_look_at(view *v, sched *s, stored *st)
 {
     *v = (view){.s = s, .st = st};
+    st->product = false;
     if (st->value == NULL)
         return; /* a loop computes nothing here */
     bl_free_init(&v->free, s->ir);
@@ -655,10 +655,12 @@ static void realise_look_at(view *v, sched *s, stored *st)
         const bl_node *node = st->below.at[i];
         if (node->op == BL_OP_STAGE)
             v->stages |= bl_free_bound(&v->free, node);
-        if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
-            v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED, true);
-        v->products += node->op == BL_OP_REDUCE && is_large_product(v, node);
-        st->sums = st->sums || (node->op == BL_OP_REDUCE && is_side_sum(v, node));
+        if (node->op != BL_OP_REDUCE || bl_free_get(&v->free, node) != v->outputs)
+            continue;
+        v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED, true);
+        st->product = st->product || bl_reads_over_and_over(&v->free, node, REUSED, false);
+        v->products += is_large_product(v, node);
+        st->sums = st->sums || is_side_sum(v, node);
     }
     st->tiled = v->tiled;
 }

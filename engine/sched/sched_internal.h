@@ -26,7 +26,8 @@ typedef struct stored {
     bl_nodes below; /* all nodes of value and index */
     bool is_root;
     uint64_t prefix; /* bit i: its stages are computed once per iteration of RANGE i; 0: it has no stages */
-    bool tiled;      /* some reduction reuses its operands, as a matmul does */
+    bool tiled;      /* some reduction reuses its operands, as a matmul or a depthwise convolution does */
+    bool product;    /* some reduction reuses its operands, and not only where windows overlap */
     /* some other reduction over all of its loops is not small: beside a tile it would take the registers of the tile */
     bool sums;
     int group;

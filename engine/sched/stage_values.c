@@ -22,23 +22,41 @@ static void unstage(sched *s, int position)
     s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
 }
 
-/* Some users of |position|, in stages themselves, were assumed to read the sources of |position|, which are smaller. They
- * read a buffer now: ask again whether they expand. */
+static void ask_again_of(sched *s, int position)
+{
+    if (s->realised[position] != STAGED)
+        return;
+    unstage(s, position);
+    s->unstageable[position] = false;
+}
+
+/* |position| gets a buffer. Its users in stages were assumed to read the sources of |position|, which are smaller, and its
+ * sources in stages were assumed to be folded with it: ask of both again whether they are to be stages. */
 static void ask_again(sched *s, int position)
 {
-    bool *above = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *above);
+    bool *near = bl_arena_array(bl_ir_arena(s->ir), 2 * s->order.count, sizeof *near);
+    bool *above = near, *below = near + s->order.count;
 
-    for (int at = position; above != NULL && at < (int)s->order.count; at++) {
+    for (int at = position; near != NULL && at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
         above[at] = at == position;
         for (uint32_t i = 0; i < node->nsrc && !above[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED); i++) {
             int from = sched_position(s, node->src[i]);
             above[at] = from >= position && above[from];
         }
-        if (above[at] && s->realised[at] == STAGED) {
-            unstage(s, at);
-            s->unstageable[at] = false;
+        if (above[at])
+            ask_again_of(s, at);
+    }
+    for (int at = position; near != NULL && at >= 0; at--) {
+        const bl_node *node = s->order.at[at];
+        bool inside = below[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED);
+        for (uint32_t i = 0; i < node->nsrc && (inside || at == position); i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0)
+                below[from] = true;
         }
+        if (below[at])
+            ask_again_of(s, at);
     }
 }
 
@@ -234,22 +252,11 @@ static int64_t count_reads(const sched *s, const stored *st, const bool *expands
     return total;
 }
 
-/* Does |st| sum products and read their factors over and over? */
-static bool is_product(const stored *st)
-{
-    for (size_t i = 0; i < st->below.count && st->tiled; i++) {
-        const bl_node *node = st->below.at[i];
-        if (node->op == BL_OP_REDUCE && node->sub == BL_OP_ADD && node->src[0]->op == BL_OP_MUL)
-            return true;
-    }
-    return false;
-}
-
 /* Is the value that |st| stores a product, or made of a value that |expands|? Any other value is cheap to have in memory:
  * random numbers, a mask. */
 static bool has_product(const sched *s, const stored *st, const bool *expands)
 {
-    bool product = is_product(st);
+    bool product = st->product;
 
     for (size_t i = 0; i < st->below.count && !product; i++) {
         const stored *from = sched_stored(s, st->below.at[i]);
@@ -263,7 +270,8 @@ static bool is_folded(const sched *s, const stored *st, const bool *kept)
 {
     for (int i = 0; i < s->nstored; i++) {
         const stored *other = &s->stored[i];
-        bool serves = other != st && (kept[i] || is_product(other));
+        bool folds = other->product && sched_elements(other->node) < sched_elements(st->node);
+        bool serves = other != st && (kept[i] || folds);
         for (size_t k = 0; serves && k < other->below.count; k++) {
             if (other->below.at[k] == st->buffer)
                 return true;
