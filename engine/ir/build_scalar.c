@@ -160,14 +160,21 @@ const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi)
 
 const bl_node *bl_as_index(bl_ir *ir, const bl_node *node)
 {
+    const bl_node *x = NULL, *y = NULL, *made = NULL;
+
     if (node->lanes > 1 || node->dtype == BL_INDEX)
         return node->lanes > 1 ? NULL : node;
     if (!bl_dtype_is_int((bl_dtype)node->dtype))
         return NULL;
     if (bl_is_const(node)) /* of an uint64, bounds may not say all */
         return node->lo == node->hi && node->dtype != BL_U64 ? bl_index(ir, node->lo) : NULL;
-    return node->op == BL_OP_CAST && node->src[0]->dtype == BL_INDEX && node->lo == node->src[0]->lo &&
-                   node->hi == node->src[0]->hi
-               ? node->src[0]
-               : NULL;
+    if (node->op == BL_OP_CAST) {
+        made = bl_as_index(ir, node->src[0]);
+    } else if (node->op == BL_OP_ADD || node->op == BL_OP_SUB) {
+        x = bl_as_index(ir, node->src[0]);
+        y = bl_as_index(ir, node->src[1]);
+        made = x == NULL || y == NULL ? NULL : bl_alu2(ir, (bl_op)node->op, x, y);
+    }
+    /* The bounds of an integer that may wrap are those of its dtype, or unknown. */
+    return made != NULL && (node->dtype != BL_U64 || node->lo >= 0) && made->lo >= node->lo && made->hi <= node->hi ? made : NULL;
 }

@@ -147,6 +147,15 @@ const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m)
     return build_sides(ir, BL_OP_CMPLT, &d);
 }
 
+/* A comparison of integers that are INDEX values for certain, as of the positions in a causal mask: loops can end where it
+ * closes. */
+const bl_node *bl_fn_compare_numbers(bl_ir *ir, const bl_match *m)
+{
+    const bl_node *x = bl_as_index(ir, m->root->src[0]), *y = bl_as_index(ir, m->root->src[1]);
+
+    return x == NULL || y == NULL ? NULL : bl_alu2(ir, (bl_op)m->root->op, x, y);
+}
+
 /* Simplify d = 0. d = g*e + r is 0 only if r is a multiple of g. If the bounds of r contain no multiple of g: false. If they
  * contain one: two smaller comparisons. Otherwise NULL. */
 static const bl_node *split_equal(bl_ir *ir, const bl_affine *d)

@@ -89,6 +89,7 @@ const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_mod(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m);
+const bl_node *bl_fn_compare_numbers(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_equal(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_extremum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_conjunction(bl_ir *ir, const bl_match *m);

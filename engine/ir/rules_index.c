@@ -6,6 +6,7 @@
 
 GUARD(is_index, DTYPE == BL_INDEX && m->root->ndim == 0)
 GUARD(of_index, FROM == BL_INDEX && m->root->ndim == 0)
+GUARD(of_numbers, bl_dtype_is_int((bl_dtype)FROM) && FROM != BL_INDEX && m->root->ndim == 0)
 GUARD(is_bool, DTYPE == BL_BOOL && m->root->ndim == 0)
 
 static const bl_rule rows[] = {
@@ -19,6 +20,8 @@ static const bl_rule rows[] = {
     RULE_FN("min_decided", P2(MIN, X, Y), bl_fn_extremum, is_index),
     RULE_FN("less", P2(CMPLT, X, Y), bl_fn_less, of_index),
     RULE_FN("equal", P2(CMPEQ, X, Y), bl_fn_equal, of_index),
+    RULE_FN("less_numbers", P2(CMPLT, X, Y), bl_fn_compare_numbers, of_numbers),
+    RULE_FN("equal_numbers", P2(CMPEQ, X, Y), bl_fn_compare_numbers, of_numbers),
     RULE_FN("not_less", P1(NOT, P2(CMPLT, X, Y)), bl_fn_not_less, is_bool),
     RULE_FN("and_clauses", P2(AND, X, Y), bl_fn_conjunction, is_bool),
 };

@@ -104,6 +104,12 @@ static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store,
     return false;
 }
 
+static bool stage_is_range(const bl_node *node, const void *none)
+{
+    (void)none;
+    return node->op == BL_OP_RANGE;
+}
+
 /* In-place update: does each store of |stage| load from |other| only the element that it overwrites, and write each element
  * once? */
 static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other, const bl_ptrmap *before)
@@ -112,7 +118,7 @@ static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other, con
         return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
-        bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false);
+        bl_nodes index = bl_reach_until(n->ir, 1, &store->src[1], stage_is_range, NULL); /* a loop's end may be a minimum */
         for (size_t k = 0; k < index.count; k++) {
             if (index.at[k]->op == BL_OP_MIN)
                 return false; /* the last iteration overlaps the iteration before */

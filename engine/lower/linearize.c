@@ -738,7 +738,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
 
     *out = NULL;
     BL_TRY(bl_arena_status(arena, err));
-    sink = bl_lower_widen(ir, bl_lower_turn(ir, bl_lower_trim(ir, bl_lower_expand(ir, sink))));
+    sink = bl_lower_widen(ir, bl_lower_turn(ir, bl_lower_trim(ir, bl_lower_expand(ir, bl_lower_trim_stages(ir, sink)))));
     BL_TRY(bl_ir_status(ir, err));
     if (spec > 0)
         BL_TRY(bl_ir_verify(ir, 1, &sink, BL_STAGE_KERNEL, "expand", spec, err));

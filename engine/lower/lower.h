@@ -1,6 +1,6 @@
 /* Lowering: from a scheduled loop nest to a linear kernel, by a list of passes:
+ *   trim       loops over stages end where their elements stop to count; later, reductions end where their gates close
  *   expand     TILE ranges are unrolled into copies, VECTOR ranges become lanes
- *   trim       reductions end where their gates close
  *   turn       strided lanes that are contiguous across the copies of a tile are loaded and stored as vectors (transposition)
  *   widen      contiguous loads of local memory are merged
  *   group      GROUP ranges become partial results in local memory
@@ -48,6 +48,10 @@ bool bl_lower_is_exact(const bl_linear *linear, bool rounds);
 
 /* expand.c. Needs: RANGEs of any kind. Leaves no TILE or VECTOR. */
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
+/* trim_stages.c. Needs: RANGEs of any kind. */
+const bl_node *bl_lower_trim_stages(bl_ir *ir, const bl_node *sink);
+/* trim.c. |value| with |range| replaced by |to|, except where a node below binds |range|. */
+const bl_node *bl_lower_move_range(bl_ir *ir, const bl_node *value, const bl_node *range, const bl_node *to);
 /* trim.c. Needs: no TILE or VECTOR. */
 const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink);
 /* turn.c. Needs: no TILE or VECTOR. */

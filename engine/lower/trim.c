@@ -106,8 +106,7 @@ static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, b
     }
 }
 
-/* |value| with |range| replaced by |to|, except where an inner reduction binds |range|. */
-static const bl_node *move_range(bl_ir *ir, const bl_node *value, const bl_node *range, const bl_node *to)
+const bl_node *bl_lower_move_range(bl_ir *ir, const bl_node *value, const bl_node *range, const bl_node *to)
 {
     bl_nodes below = bl_reach(ir, 1, &value, false);
     bl_ptrmap map;
@@ -180,7 +179,7 @@ static const bl_node *trim_trim(bl_ir *ir, const bl_nodes *below, const bl_node 
     open_gates(ir, reduce, &used, nmoved, from, values);
     for (int64_t i = 0; i < reduce->arg; i++) {
         for (int k = 0; k < nmoved; k++)
-            values[i] = move_range(ir, values[i], from[k], to[k]);
+            values[i] = bl_lower_move_range(ir, values[i], from[k], to[k]);
     }
     return bl_reduce_over(ir, BL_OP_ADD, (int)reduce->arg, values, n, ranges);
 }

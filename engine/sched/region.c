@@ -128,30 +128,10 @@ static bool stores_all(const regions *r, int at, int place)
     return all;
 }
 
-/* |sink| with comparisons of indices that are cast to another integer dtype replaced by comparisons of the indices; those of
- * a cat are cast. */
-static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
-{
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap to;
-
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *x = NULL, *y = NULL;
-        if (node->op != BL_OP_CMPLT && node->op != BL_OP_CMPEQ)
-            continue;
-        x = bl_as_index(ir, node->src[0]);
-        y = bl_as_index(ir, node->src[1]);
-        if (x != NULL && y != NULL && (x != node->src[0] || y != node->src[1]))
-            bl_ptrmap_put(&to, node, bl_alu2(ir, (bl_op)node->op, x, y));
-    }
-    return bl_substitute(ir, sink, &to);
-}
-
 /* Does the nest update the same part of states with all its stores? */
 static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
 {
-    const bl_node *sink = compare_indices(r->ir, nest->sink);
+    const bl_node *sink = nest->sink;
 
     *g = (region){.nest = nest, .at = at, .sink = sink, .nstores = (int)sink->nsrc, .inside = yes(r->ir)};
     if (sink->op != BL_OP_SINK || sink->nsrc > MOST_STORES || nest->helper || bl_find_op(r->ir, sink, BL_OP_STAGE) != NULL)

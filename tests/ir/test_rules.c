@@ -367,6 +367,10 @@ static const bl_node *index_example(const bl_rule *rule, const bl_node *x, const
 
     if (pat->op == BL_OP_NOT)
         src[0] = raw_compare(BL_OP_CMPLT, x, y);
+    if (strstr(rule->name, "_numbers") != NULL) {
+        src[0] = bl_sub(ir, bl_cast(ir, BL_I16, x), bl_const_int(ir, BL_I16, 2));
+        src[1] = bl_cast(ir, BL_I16, y);
+    }
     if (pat->op == BL_OP_AND) {
         src[0] = raw_compare(BL_OP_CMPLT, x, y);
         src[1] = raw_compare(BL_OP_CMPLT, y, bl_index(ir, 3));

@@ -5,6 +5,7 @@
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -111,10 +112,39 @@ static void test_copies(void **state)
     assert_in_range(n.choices, 1, OUTPUTS);
 }
 
+/* Causal scores in a stage: row i has -inf from element i + 1 on, so that its maximum and its stage end there. */
+static void test_stage_of_a_row(void **state)
+{
+    enum { KEYS = 8 };
+    bl_ir *ir = bl_ir_create(1 << 24);
+    const bl_node *i = bl_range(ir, 0, BL_AXIS_GLOBAL, bl_index(ir, KEYS)),
+                  *own = bl_range(ir, 50, BL_AXIS_LOOP, bl_index(ir, KEYS));
+    const bl_node *k = bl_range(ir, 100, BL_AXIS_REDUCE, bl_index(ir, KEYS)), *ranges[2];
+    const bl_node *score = bl_where(ir, bl_less(ir, i, own), bl_const_float(ir, BL_F32, -INFINITY),
+                                    bl_load(ir, bl_param(ir, 1, BL_F32, false), own, NULL));
+    const bl_node *filled = bl_store(ir, bl_param(ir, 0, BL_F32, true), own, score, NULL);
+    const bl_node *stage = bl_stage_over(ir, BL_STAGE_FILLS, 1, &filled, 1, &own), *read = bl_load(ir, stage, k, NULL);
+    const bl_node *store = bl_store(ir, bl_param(ir, 0, BL_F32, false), i, bl_reduce_over(ir, BL_OP_MAX, 1, &read, 1, &k), NULL);
+    const bl_node *sink = bl_lower_trim_stages(ir, bl_sink(ir, 1, &store)), *peak = sink->src[0]->src[2];
+
+    (void)state;
+    ranges[0] = peak->src[1];
+    ranges[1] = bl_find_op(ir, peak, BL_OP_STAGE)->src[1];
+    for (int n = 0; n < 2; n++) {
+        assert_true(bl_is_int(bl_replace(ir, ranges[n]->src[0], i, bl_index(ir, 2)), 3));
+        assert_true(bl_is_int(bl_replace(ir, ranges[n]->src[0], i, bl_index(ir, KEYS - 1)), KEYS));
+    }
+    /* A sum of these elements does not end early, because they are not 0, and the stage is then filled to its end. */
+    store = bl_store(ir, bl_param(ir, 0, BL_F32, false), i, bl_reduce_over(ir, BL_OP_ADD, 1, &read, 1, &k), NULL);
+    sink = bl_sink(ir, 1, &store);
+    assert_ptr_equal(bl_lower_trim_stages(ir, sink), sink);
+    bl_ir_destroy(ir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups), cmocka_unit_test(test_no_product),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups),      cmocka_unit_test(test_no_product),
                                        cmocka_unit_test(test_loop_around), cmocka_unit_test(test_apart),
-                                       cmocka_unit_test(test_copies)};
+                                       cmocka_unit_test(test_copies),      cmocka_unit_test(test_stage_of_a_row)};
     return cmocka_run_group_tests_name("lower/trim", tests, NULL, NULL);
 }
