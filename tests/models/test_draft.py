@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Speculative decoding: the texts are those without a draft, in fewer runs."""
 
+import json
 import unittest
 
 from repository import Server
-from test_text import LETTERS, TOKENIZER, counters, node, logits, parameters
+from test_text import DATA, LETTERS, TOKENIZER, counters, node, logits, parameters
 from test_text_pages import PagesTest, chain, nothing, prompt
 
 PERIOD, BEAT = 8, 13
@@ -45,6 +46,8 @@ class Drafts(PagesTest):
         cls.put_chain(repository, "brief", document=song(chunk=5, context=64))
         for name in ("plain", "other", "brief"):
             cls.put_chain(repository, f"by.{name}", document=song(pages=64), tensors=nothing(64), **parameters(draft=name))
+        for name in ("perfect", "likely"):  # of one test: the first runs measure all sizes
+            cls.put_chain(repository, name, document=song(pages=64), tensors=nothing(64), **parameters(draft="plain"))
         cls.put_chain(repository, "by.itself", document=song(pages=64), tensors=nothing(64), instance_group=[{"device": "interp:0"}], **parameters(draft="by.itself", draft_max=4, draft_p_min=0.01))
         cls.put_chain(repository, "tight.brief", document=song(), **parameters(draft="brief"))
         cls.put_chain(repository, "tight", document=song(), **parameters(draft="ngram"))
@@ -145,13 +148,13 @@ class Drafts(PagesTest):
     def test_likely_tokens_alone(self):
         """A draft model proposes no token with less than the probability p_min: the likeliest letter has 9% here."""
         asked = {"n_predict": 60, "speculative.n_max": 4}
-        timings = [self.complete("by.plain", prompt(i, 33), **asked, **{"speculative.p_min": p_min})["timings"] for i in range(3) for p_min in (0.02, 0.2)]
+        timings = [self.complete("likely", prompt(i, 33), **asked, **{"speculative.p_min": p_min})["timings"] for i in range(3) for p_min in (0.02, 0.2)]
         self.assertTrue(any("draft_n" in each for each in timings[::2]), timings)
         self.assertFalse(any("draft_n" in each for each in timings[1::2]), timings)
 
     def test_a_perfect_draft(self):
         """Greedy: the model accepts what a model with the same program proposes."""
-        timings = [self.complete("by.plain", prompt(i, 34), n_predict=100)["timings"] for i in range(5)]
+        timings = [self.complete("perfect", prompt(i, 34), n_predict=100)["timings"] for i in range(5)]
         self.assertGreater(sum(each.get("draft_n", 0) for each in timings), 0)
         for each in timings:
             self.assertEqual(each.get("draft_n"), each.get("draft_n_accepted"))
@@ -180,6 +183,53 @@ class Drafts(PagesTest):
             self.assertIn(answer.status, (400, 422), (name, answer.body))
             self.assertIn(word, answer.json["error"], name)
         self.sing("plain", prompt(1, 40), 3)
+
+
+@unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
+class Stories(PagesTest):
+    """The cases of llama.cpp's test_speculative.py, with stories260K as its own draft: a language model from its files."""
+
+    BEGIN = "I believe the meaning of life is"
+
+    @classmethod
+    def fill(cls, repository):
+        for name, values in (("plain", {}), ("grams", {"draft": "ngram"}), ("drafted", {"draft": "plain", "draft_min": 1, "draft_max": 8, "context": 256})):
+            folder = repository.path / name
+            folder.mkdir()
+            (folder / "stories.gguf").symlink_to(DATA / "stories260K" / "stories260K-f32.gguf")
+            (folder / "config.json").write_text(json.dumps(parameters(**values)))
+
+    def complete(self, model, text=BEGIN, **members):
+        return self.ok(self.call("POST", "/completion", {"model": model, "prompt": text, "return_tokens": True, "ignore_eos": True, **members})).json
+
+    def test_with_and_without_draft(self):
+        asked = {"temperature": 0.2, "top_k": 5, "seed": 4242, "n_predict": 64}
+        plain = self.complete("plain", **asked)["tokens"]
+        for model in ("grams", "drafted"):
+            for _ in range(3):
+                self.assertEqual(plain, self.complete(model, **asked)["tokens"], model)
+        self.assertGreater(self.server.metric("draft_tokens_total"), 0)
+        self.assertGreater(self.server.metric("draft_tokens_accepted_total"), 0)
+
+    def test_different_draft_min_draft_max(self):
+        plain = self.complete("plain", temperature=0, n_predict=64)["content"]
+        for lo, hi in ((1, 2), (1, 4), (4, 8), (4, 12), (8, 16)):
+            for model in ("grams", "drafted"):
+                answer = self.complete(model, temperature=0, n_predict=64, **{"speculative.n_min": lo, "speculative.n_max": hi})
+                self.assertEqual(plain, answer["content"], (model, lo, hi))
+
+    def test_slot_ctx_not_exceeded(self):
+        text = "Hello " * 60
+        plain = self.complete("plain", text, temperature=0, top_k=1)["tokens"]
+        answer = self.complete("drafted", text, temperature=0, top_k=1, **{"speculative.p_min": 0})
+        self.assertEqual(256, answer["tokens_evaluated"] + answer["tokens_predicted"])
+        self.assertEqual(plain[:len(answer["tokens"])], answer["tokens"])
+        self.assertTrue(answer["truncated"] or answer["stop_type"] == "limit", answer)
+
+    def test_multi_requests_parallel(self):
+        plain = self.complete("plain", temperature=0, n_predict=64)["content"]
+        answers = self.at_once([lambda model=model: self.complete(model, temperature=0, n_predict=64)["content"] for model in ("grams", "drafted") * 4])
+        self.assertEqual([plain] * 8, answers)
 
 
 if __name__ == "__main__":
