@@ -214,7 +214,8 @@ static void draft_write(bl_generation *first)
         if ((int64_t)g->draft.count < g->draft.least || st != BL_OK)
             g->draft.count = 0;
         draft_stop(g);
-        if (d != NULL && d->state.pages.pool != NULL) /* a page of the prefix cache has no tokens that may be dropped */
+        /* a page of the prefix cache has no tokens that may be dropped */
+        if (d != NULL && d->state.pages.state == BL_PAGES_BUSY)
             bl_text_pages_rest(&d->state.pages, g->tokens.id, d->fed < g->tokens.count ? d->fed : g->tokens.count);
     }
 }

@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from repository import Server
+from repository import V2, AllocationsFail, Server
 from test_text import DATA, LETTERS, TOKENIZER, counters, node, logits, parameters
 from test_text_pages import PagesTest, chain, nothing, prompt
 
@@ -183,6 +183,36 @@ class Drafts(PagesTest):
             self.assertIn(answer.status, (400, 422), (name, answer.body))
             self.assertIn(word, answer.json["error"], name)
         self.sing("plain", prompt(1, 40), 3)
+
+
+class EveryAllocation(AllocationsFail, PagesTest):
+    """Each allocation of a text with a draft fails once: the text is correct, since it can do without its draft, or it failed; and no
+    state remains."""
+
+    @classmethod
+    def fill(cls, repository):
+        cls.put_chain(repository, "other", document=song(beat=7))
+        for name, draft in (("gram", "ngram"), ("by.other", "other")):
+            cls.put_chain(repository, name, document=song(), **parameters(draft=draft))
+
+    def test_t26_each_of_a_text(self):
+        text = prompt(3, 40)
+        asked = {"text_input": text, "max_tokens": 30, "ignore_eos": True, "exclude_input_in_output": True}
+        for model in ("gram", "by.other"):
+            self.assertEqual(sing(text, 30), self.written(model, text, max_tokens=30, ignore_eos=True))
+            struck = 0
+            for nth in range(1, 4000):
+                before = self.arm(nth)
+                answer = self.server.call("POST", f"{V2}{model}/generate", asked)
+                if self.arm(0) == before:
+                    break
+                struck += 1
+                if answer.status == 200:
+                    self.assertEqual(sing(text, 30), answer.json["text_output"], nth)
+                else:
+                    self.assertEqual(503, answer.status, answer.body)
+            self.assertGreater(struck, 30)
+            self.assertEqual(0, self.server.settled("text_pages_used", 0))
 
 
 @unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
