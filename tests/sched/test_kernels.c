@@ -32,6 +32,7 @@ static const row rows[] = {
     {"log_softmax", 1, 0, "{'inputs': {'x': " F32(37, 53) "}, 'nodes': [{'id': 'y', 'op': 'log_softmax', 'in': ['x']}], 'outputs': ['y']}"},
     {"layer_norm", 1, 0, "layer_norm"},
     {"mean and variance", 1, 0, "{'inputs': {'x': " F32(64, 512) "}, 'nodes': [{'id': 'm', 'op': 'mean', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'v', 'op': 'var', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['m', 'v']}"},
+    {"sums of columns beside those of as many rows, which would keep the lanes of the rows", 2, 0, "{'inputs': {'x': " F32(256, 256) ", 'y': " F32(256, 256) "}, 'nodes': [{'id': 'r', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'c', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 0}}], 'outputs': ['r', 'c']}"},
     {"argmax", 1, 0, "{'inputs': {'x': " F32(64, 512) "}, 'nodes': [{'id': 'm', 'op': 'argmax', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['m']}"},
     {"cross_entropy", 1, 0, "{'inputs': {'x': " F32(64, 10) ", 't': " I64(64) "}, 'nodes': [{'id': 'l', 'op': 'cross_entropy', 'in': ['x', 't'], 'attrs': {'reduction': 'none'}}], 'outputs': ['l']}"},
     {"docs/api.md: run", 1, 0, "{'inputs': {'x': " F32(2, 3) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}, {'id': 's', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 1}}], 'outputs': ['s']}"},
