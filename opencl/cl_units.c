@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the matrix units of a device.  First the processor (cpuid, and the permission of the system to use tiles) or the
- * driver (the compute capability) says whether the device has a unit. Then a probe kernel with the unit's instruction is
- * compiled and must compute the right sums: a compiler may not support the instruction, and some machines report a unit but
- * do not let a process use it. */
+/* Finds the matrix units and the integer dot product of a device.  First the processor (cpuid, and the permission of the system
+ * to use tiles) or the driver (the compute capability) says whether the device has a unit. Then a probe kernel with the unit's
+ * instruction is compiled and must compute the right sums: a compiler may not support the instruction, and some machines report a
+ * unit but do not let a process use it. */
 #include "opencl/opencl.h"
 
 #include <stdlib.h>
@@ -18,7 +18,9 @@
 
 enum {
     COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, /* cl_ext.h: cl_nv_device_attribute_query */
-    CAPABILITY_OF_MMA = 8,                /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, and m16n8k32 of .s8, require sm_80 */
+    COMPUTE_CAPABILITY_MINOR_NV = 0x4001,
+    CAPABILITY_OF_DP4A = 61, /* PTX ISA: dp4a requires sm_61 */
+    CAPABILITY_OF_MMA = 8,   /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, and m16n8k32 of .s8, require sm_80 */
     WARP = 32,
     /* a tdpbf16ps is 8,192 multiply-adds in 16 cycles; two vfmadd a cycle are 512 multiply-adds in 16 cycles (Intel's
      * optimization manual).  The rate of mma.sync depends on the model, from 2 to 16, and drivers do not report it */
@@ -67,6 +69,15 @@ static const char dot_text[] = HEAD(1) "  float16 c = (float16)(0.0f); uint16 x 
                                        "  __asm__(\"vdpbf16ps %1, %1, %0\" : \"+v\"(c) : \"v\"(x));\n"
                                        "  vstore16(c, 0, sums); vstore16(c, 1, sums); }\n";
 
+/* 4 * 200 * -2 + 100: the bytes 200 show that x is unsigned, the bytes -2 that y is signed. */
+static const char vnni_text[] = HEAD(1) "  int16 c = (int16)(100); uint16 x = (uint16)(0xc8c8c8c8u), y = (uint16)(0xfefefefeu);\n"
+                                        "  __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(x), \"v\"(y));\n"
+                                        "  vstore16(convert_float16(c), 0, sums); vstore16(convert_float16(c), 1, sums); }\n";
+
+static const char dp4a_text[] = HEAD(32) "  int c = 100; uint x = 0xc8c8c8c8u; int y = 0xfefefefe;\n"
+                                         "  asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(c) : \"r\"(x), \"r\"(y));\n"
+                                         "  sums[get_local_id(0)] = c; }\n";
+
 static bool run_probe(bl_device *dev, const probe *p)
 {
     bl_kernel_source source = {
@@ -99,7 +110,7 @@ out:
 
 /* ---- units that the processor reports */
 
-enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4 };
+enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4, HAS_VNNI = 8 };
 
 #if BL_CL_X86
 enum {
@@ -112,6 +123,7 @@ enum {
 static unsigned processor(void)
 {
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
+    has |= CPU_FEATURE_ACTIVE(AVX512_VNNI) && CPU_FEATURE_ACTIVE(AVX512VL) ? HAS_VNNI : 0;
 
     if (CPU_FEATURE_ACTIVE(AMX_TILE)) {
         has |= CPU_FEATURE_ACTIVE(AMX_BF16) ? HAS_TILES : 0;
@@ -174,14 +186,28 @@ static void find_dot(bl_cl_device *dev, unsigned has)
         add_unit(&dev->base.info, dot.unit);
 }
 
+static uint32_t capability_of(bl_cl_device *dev, cl_device_info which)
+{
+    cl_uint capability = 0;
+    return dev->cl.GetDeviceInfo(dev->id, which, sizeof capability, &capability, NULL) == CL_SUCCESS ? capability : 0;
+}
+
+static bl_dot4 find_dot4(bl_cl_device *dev, unsigned has)
+{
+    static const probe vnni = {{.scope = 1}, -1500, vnni_text}, dp4a = {{.scope = WARP}, -1500, dp4a_text};
+    uint32_t capability = 10 * capability_of(dev, COMPUTE_CAPABILITY_MAJOR_NV) + capability_of(dev, COMPUTE_CAPABILITY_MINOR_NV);
+
+    if ((has & HAS_VNNI) != 0 && run_probe(&dev->base, &vnni))
+        return BL_DOT4_VNNI;
+    return capability >= CAPABILITY_OF_DP4A && run_probe(&dev->base, &dp4a) ? BL_DOT4_DP4A : BL_DOT4_NONE;
+}
+
 static void find_mma(bl_cl_device *dev)
 {
     static const probe mma = {{BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, WARP, 1, 0}, 16, mma_text};
-    cl_uint capability = 0;
 
-    if (dev->base.info.subgroup != WARP ||
-        dev->cl.GetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof capability, &capability, NULL) != CL_SUCCESS ||
-        capability < CAPABILITY_OF_MMA || !run_probe(&dev->base, &mma))
+    if (dev->base.info.subgroup != WARP || capability_of(dev, COMPUTE_CAPABILITY_MAJOR_NV) < CAPABILITY_OF_MMA ||
+        !run_probe(&dev->base, &mma))
         return;
     add_unit(&dev->base.info, mma.unit);
     add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, WARP, 1, 0});
@@ -192,6 +218,7 @@ void bl_cl_find_units(bl_cl_device *dev)
 {
     unsigned has = dev->base.info.type == BL_DEVICE_CPU ? processor() : 0;
 
+    dev->base.info.dot4 = find_dot4(dev, has);
     if (dev->base.info.type == BL_DEVICE_GPU)
         find_mma(dev);
     find_tiles(dev, has);

@@ -1155,14 +1155,17 @@ export class GraphOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); elements of the weight are float32, and computed where they are used
+   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
+   *     steps in chunks of 32 columns
    * @param x tensor of floats (integers and bool become float32)
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"
+   * @param [options.rows] whole number
+   * @param [options.activations="float32"] "float32" or "int8"
    * @returns a tensor of floats
    */
-  blockLinear(x: Operand, planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: NameOption): Node;
+  blockLinear(x: Operand, planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: {rows?: Integer | null; activations?: "float32" | "int8" | null} & NameOption): Node;
 
   /**
    * softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool mask
@@ -1499,14 +1502,15 @@ export class GraphOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32
+   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
    * @param index tensor of integers
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"
+   * @param [options.rows] whole number
    * @returns a tensor of floats
    */
-  blockTake(index: Operand, planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: NameOption): Node;
+  blockTake(index: Operand, planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: {rows?: Integer | null} & NameOption): Node;
 
   /**
    * x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is an
@@ -3281,13 +3285,16 @@ export class NodeOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); elements of the weight are float32, and computed where they are used
+   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
+   *     steps in chunks of 32 columns
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"
+   * @param [options.rows] whole number
+   * @param [options.activations="float32"] "float32" or "int8"
    * @returns a tensor of floats
    */
-  blockLinear(planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: NameOption): Node;
+  blockLinear(planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: {rows?: Integer | null; activations?: "float32" | "int8" | null} & NameOption): Node;
 
   /**
    * softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool mask
@@ -3592,13 +3599,14 @@ export class NodeOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32
+   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"
+   * @param [options.rows] whole number
    * @returns a tensor of floats
    */
-  blockTake(planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: NameOption): Node;
+  blockTake(planes: readonly Operand[], format: "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" | "iq4_xs" | "mxfp4", options?: {rows?: Integer | null} & NameOption): Node;
 
   /**
    * x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is an

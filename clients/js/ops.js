@@ -62,6 +62,7 @@ export const DEFAULTS = {
   group_norm: {eps: 1e-05},
   instance_norm: {eps: 1e-05},
   dropout: {p: 0.5},
+  block_linear: {activations: "float32"},
   attention: {causal: false, grouped: false},
   conv: {stride: 1, padding: 0, dilation: 1, groups: 1, form: "auto"},
   conv2d: {stride: 1, padding: 0, dilation: 1, groups: 1, form: "auto"},
@@ -1585,12 +1586,15 @@ export class GraphOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); elements of the weight are float32, and computed where they are used
+   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
+   *     steps in chunks of 32 columns
    * @param {Operand} x tensor of floats (integers and bool become float32)
    * @param {readonly Operand[]} planes list, each a tensor of any dtype
    * @param {"q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" |
    *     "iq4_xs" | "mxfp4"} format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
    *     "iq4_nl", "iq4_xs" or "mxfp4"
+   * @param {Integer} [options.rows] whole number
+   * @param {"float32" | "int8"} [options.activations="float32"] "float32" or "int8"
    * @returns {Node} a tensor of floats
    */
   blockLinear(x, planes, format, options) {
@@ -2002,12 +2006,13 @@ export class GraphOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32
+   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
    * @param {Operand} index tensor of integers
    * @param {readonly Operand[]} planes list, each a tensor of any dtype
    * @param {"q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" |
    *     "iq4_xs" | "mxfp4"} format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
    *     "iq4_nl", "iq4_xs" or "mxfp4"
+   * @param {Integer} [options.rows] whole number
    * @returns {Node} a tensor of floats
    */
   blockTake(index, planes, format, options) {

@@ -67,6 +67,14 @@ typedef struct bl_matrix_unit {
 
 enum { BL_MAX_MATRIX_UNITS = 8 };
 
+/* The instruction of DOT4 (ops.def) that OpenCL kernels use by inline assembly. Without one, kernels use AVX2 where the compiler
+ * has its builtins, else plain arithmetic. */
+typedef enum bl_dot4 {
+    BL_DOT4_NONE,
+    BL_DOT4_VNNI, /* vpdpbusd of AVX512-VNNI, for 4, 8 and 16 lanes */
+    BL_DOT4_DP4A  /* dp4a of PTX, for scalars */
+} bl_dot4;
+
 /* The properties of a device. All choices of the compiler follow from these numbers; the compiler knows no device names. */
 typedef struct bl_device_info {
     char id[32];      /* for instance "opencl:0" */
@@ -94,6 +102,7 @@ typedef struct bl_device_info {
     uint32_t max_turns;
     uint32_t nmatrix; /* number of entries of |matrix|; among units of one dtype the best unit comes first */
     bl_matrix_unit matrix[BL_MAX_MATRIX_UNITS];
+    bl_dot4 dot4;
     bool host_memory; /* buffers can be mapped: host and device share memory */
     /* one core runs all work-items of a group, one after the other or in the lanes of its vectors: a barrier costs a pass
      * over all work-items, and local memory is no faster than a cache */

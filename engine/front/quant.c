@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Block-quantised matrices: their types, their planes, and the ops that read them. A product is one sum over (block, span,
- * unit, lane); the parts of a unit, which share bytes, are added inside the sum. An inner loop then loads 16 bytes of codes,
- * with contiguous lanes in the codes and in x, and no index has a remainder. */
+/* Block-quantised matrices: their types, their planes, and the ops that read them. The lanes of a kernel are 16 rows of the
+ * matrix, which are interleaved in each plane. A product with activations rounded to int8 is one sum over chunks of 32 columns;
+ * the value of a chunk has integer dot products of four bytes each (DOT4), written out. */
 #include "engine/front/quant.h"
 
 #include "engine/base/size.h"
@@ -54,49 +54,27 @@ int bl_quant_sub(const bl_quant_type *type)
     return type->block;
 }
 
-int bl_quant_unit(const bl_quant_type *type)
-{
-    return type->codes == 8 ? 32 : BL_QUANT_LANES * 8 / type->codes;
-}
-
-int bl_quant_span(const bl_quant_type *type)
-{
-    int span = type->high == 0 ? 0 : BL_QUANT_LANES * 8 / type->high;
-    return span <= type->block ? span : 32;
-}
-
-/* Elements that share a byte position in a unit: 16, or 32 if a code is a byte. */
-static int quant_lanes_of(const bl_quant_type *type)
-{
-    return type->codes == 8 ? 32 : BL_QUANT_LANES;
-}
-
-static bool quant_has_word(const bl_quant_type *type)
-{
-    return type->high > 0 && BL_QUANT_LANES * 8 / type->high > type->block;
-}
-
 int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl_quant_plane plane[BL_QUANT_PLANES])
 {
     int n = 0;
-    int64_t units = columns / bl_quant_unit(type), blocks = columns / type->block, subs = columns / bl_quant_sub(type);
+    int64_t groups = bl_quant_groups(rows), chunks = columns / BL_QUANT_CHUNK, blocks = columns / type->block;
+    int64_t subs = columns / bl_quant_sub(type);
 
     if (rows < 0 || columns < 0 || columns % type->block != 0)
         return 0;
-    plane[n++] = (bl_quant_plane){"codes", type->codes == 8 ? BL_I8 : BL_U8, 3, {rows, units, quant_lanes_of(type)}, 0};
-    if (quant_has_word(type))
-        plane[n++] = (bl_quant_plane){"high", BL_U32, 2, {rows, columns / 32}, 0};
-    else if (type->high > 0)
-        plane[n++] = (bl_quant_plane){"high", BL_U8, 3, {rows, columns / bl_quant_span(type), BL_QUANT_LANES}, 0};
-    plane[n++] = (bl_quant_plane){"scale", type->id == BL_QUANT_MXFP4 ? BL_BF16 : BL_F16, 2, {rows, blocks}, 0};
+    plane[n++] = (bl_quant_plane){"codes", BL_I32, 4, {groups, chunks, type->codes, BL_QUANT_ROWS}, 0};
+    if (type->high > 0)
+        plane[n++] = (bl_quant_plane){"high", BL_I32, 4, {groups, chunks, type->high, BL_QUANT_ROWS}, 0};
+    plane[n++] =
+        (bl_quant_plane){"scale", type->id == BL_QUANT_MXFP4 ? BL_BF16 : BL_F16, 3, {groups, blocks, BL_QUANT_ROWS, 1}, 0};
     if (type->scales != BL_QUANT_SCALES_NONE) {
         bool whole = type->scales == BL_QUANT_SCALES_I8_16 || type->scales == BL_QUANT_SCALES_I8_32;
-        plane[n++] = (bl_quant_plane){"scales", whole ? BL_I8 : BL_U8, 2, {rows, subs}, 0};
+        plane[n++] = (bl_quant_plane){"scales", whole ? BL_I8 : BL_U8, 3, {groups, subs, BL_QUANT_ROWS, 1}, 0};
     }
     if (type->minimum != BL_QUANT_MINIMUM_NONE)
-        plane[n++] = (bl_quant_plane){"minimum", BL_F16, 2, {rows, blocks}, 0};
+        plane[n++] = (bl_quant_plane){"minimum", BL_F16, 3, {groups, blocks, BL_QUANT_ROWS, 1}, 0};
     if (type->scales == BL_QUANT_SCALES_U8_32 && type->minimum == BL_QUANT_MINIMUM_TAKEN)
-        plane[n++] = (bl_quant_plane){"minimums", BL_U8, 2, {rows, subs}, 0};
+        plane[n++] = (bl_quant_plane){"minimums", BL_U8, 3, {groups, subs, BL_QUANT_ROWS, 1}, 0};
     for (int i = 0; i < n; i++) {
         plane[i].bytes = bl_dtype_bytes(plane[i].dtype);
         for (int d = 0; d < plane[i].ndim; d++) {
@@ -107,7 +85,7 @@ int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl
     return n;
 }
 
-/* ---- elements of a matrix as an expression */
+/* ---- the planes of a node */
 
 enum { CODES, HIGH, SCALE, SCALES, MINIMUM, MINIMUMS };
 
@@ -116,14 +94,12 @@ typedef struct matrix {
     bl_call *c;
     const bl_quant_type *type;
     const bl_node *plane[BL_QUANT_PLANES]; /* indexed by the enum above; NULL if the type lacks the plane */
-    int nlead;                             /* number of axes before the columns; the last of them is the rows */
+    int nlead;                             /* number of axes before the columns; the last of them is the groups of rows */
     const bl_node *lead[BL_MAX_DIMS];
-    int64_t columns;
-    int nloops; /* loops: blocks, spans in a block, units in a span; the last two only if there are several */
-    int64_t loop[3];
-    int spans, units; /* which loop that is, or -1 */
-    int parts, lanes; /* number of parts and lanes of a unit */
-    bool apart;       /* parts are an axis before the lanes */
+    int64_t rows, columns;
+    int lanes; /* rows of a group: BL_QUANT_ROWS, or 1 after rows were taken */
+    int nloops;
+    int64_t loop[2]; /* blocks, and chunks of a block if there are several */
 } matrix;
 
 static int slot_of_suffix(const char *suffix)
@@ -135,25 +111,45 @@ static int slot_of_suffix(const char *suffix)
     return at;
 }
 
-static void quant_lay_out(matrix *m)
+/* Does |x| have the dtype of |plane|, and its extents after the leading axes? */
+static bool quant_fits(const matrix *m, const bl_node *x, const bl_quant_plane *plane)
 {
-    const bl_quant_type *type = m->type;
-    int unit = bl_quant_unit(type);
-    int span = quant_has_word(type) || type->high == 0 ? unit : bl_quant_span(type);
-    int whole = span > unit || type->high > 0 ? span : type->block; /* without spans, all units of a block are in one span */
+    bool fits = x->dtype == plane->dtype && x->ndim == m->nlead + plane->ndim - 1;
 
-    m->lanes = quant_lanes_of(type);
-    m->parts = unit / m->lanes;
-    m->spans = m->units = -1;
-    m->loop[m->nloops++] = m->columns / type->block;
-    if (type->block > whole) {
-        m->spans = m->nloops;
-        m->loop[m->nloops++] = type->block / whole;
+    for (int d = 0; fits && d < x->ndim; d++)
+        fits = d < m->nlead ? x->dim[d] == m->lead[d] : bl_is_int(x->dim[d], plane->dim[1 + d - m->nlead]);
+    return fits;
+}
+
+static const bl_node *fail_plane(const matrix *m, const bl_node *x, const bl_quant_plane *plane)
+{
+    const bl_node *dim[BL_MAX_DIMS];
+    int ndim = m->nlead + plane->ndim - 1;
+
+    for (int d = 0; d < ndim && d < BL_MAX_DIMS; d++)
+        dim[d] = d < m->nlead ? m->lead[d] : bl_index(m->c->ir, plane->dim[1 + d - m->nlead]);
+    return bl_call_fail(m->c, "plane %s of format %s must be %s%s, not %s", plane->suffix, m->type->name,
+                        bl_dtype_name(plane->dtype), bl_shape_text(m->c->ir, ndim, dim, NULL), bl_node_text(m->c->ir, x));
+}
+
+/* The attribute "rows". */
+static bool take_rows(bl_call *c, matrix *m)
+{
+    const bl_value *rows = bl_attr(c, "rows");
+    const bl_node *groups = m->lead[m->nlead - 1];
+
+    if (!bl_is_const(groups)) {
+        bl_call_fail(c, "codes must have a fixed number of groups of rows, not %s", bl_call_shape(c, c->rest[0]));
+        return false;
     }
-    if (whole > unit) {
-        m->units = m->nloops;
-        m->loop[m->nloops++] = whole / unit;
+    m->rows = groups->lo * BL_QUANT_ROWS;
+    if (rows->given && (rows->whole < 1 || bl_quant_groups(rows->whole) != groups->lo)) {
+        bl_call_fail(c, "rows is %lld, but the planes have %lld groups of %d rows", (long long)rows->whole, (long long)groups->lo,
+                     BL_QUANT_ROWS);
+        return false;
     }
+    m->rows = rows->given ? rows->whole : m->rows;
+    return true;
 }
 
 /* Read the planes, the last inputs of a node. False after a failure. */
@@ -163,128 +159,120 @@ static bool take_matrix(bl_call *c, matrix *m)
     bl_quant_plane plane[BL_QUANT_PLANES];
     const bl_node *codes = c->nrest > 0 ? c->rest[0] : NULL;
 
-    *m = (matrix){.c = c, .type = type};
+    *m = (matrix){.c = c, .type = type, .lanes = BL_QUANT_ROWS};
     int wanted = bl_quant_planes(type, 0, 0, plane);
     if (c->nrest != wanted) {
         bl_call_fail(c, "format %s has %d planes, got %d", type->name, wanted, c->nrest);
         return false;
     }
-    if (codes->ndim < 3 || !bl_is_const(codes->dim[codes->ndim - 2])) {
-        bl_call_fail(c, "codes must have shape [.., rows, units, %d] with a fixed number of units, not %s", quant_lanes_of(type),
-                     bl_call_shape(c, codes));
+    if (codes->ndim < 4 || !bl_is_const(codes->dim[codes->ndim - 3])) {
+        bl_call_fail(c, "codes must have shape [.., rows / %d, columns / %d, %d, %d] with a fixed number of columns, not %s",
+                     BL_QUANT_ROWS, BL_QUANT_CHUNK, type->codes, BL_QUANT_ROWS, bl_call_shape(c, codes));
         return false;
     }
-    m->nlead = codes->ndim - 2;
+    m->nlead = codes->ndim - 3;
     memcpy(m->lead, codes->dim, (size_t)m->nlead * sizeof *m->lead);
-    int64_t units = bl_const_value(codes->dim[codes->ndim - 2]).i;
-    if (units < 1 || units > INT32_MAX || units * bl_quant_unit(type) % type->block != 0) {
-        bl_call_fail(c, "%lld units of %d codes are not a whole number of blocks of %d", (long long)units, bl_quant_unit(type),
+    int64_t chunks = bl_const_value(codes->dim[codes->ndim - 3]).i;
+    if (chunks < 1 || chunks > INT32_MAX || chunks * BL_QUANT_CHUNK % type->block != 0) {
+        bl_call_fail(c, "%lld chunks of %d codes are not a whole number of blocks of %d", (long long)chunks, BL_QUANT_CHUNK,
                      type->block);
         return false;
     }
-    m->columns = units * bl_quant_unit(type);
+    m->columns = chunks * BL_QUANT_CHUNK;
     bl_quant_planes(type, 1, m->columns, plane);
     for (int i = 0; i < wanted; i++) {
-        const bl_node *x = c->rest[i];
-        bool fits = x->dtype == plane[i].dtype && x->ndim == m->nlead + plane[i].ndim - 1;
-        for (int d = 0; fits && d < x->ndim; d++)
-            fits = d < m->nlead ? x->dim[d] == m->lead[d] : bl_is_int(x->dim[d], plane[i].dim[1 + d - m->nlead]);
-        if (!fits) {
-            const bl_node *dim[BL_MAX_DIMS];
-            int ndim = m->nlead + plane[i].ndim - 1;
-            for (int d = 0; d < ndim && d < BL_MAX_DIMS; d++)
-                dim[d] = d < m->nlead ? m->lead[d] : bl_index(c->ir, plane[i].dim[1 + d - m->nlead]);
-            bl_call_fail(c, "plane %s of format %s must be %s%s, not %s", plane[i].suffix, type->name,
-                         bl_dtype_name(plane[i].dtype), bl_shape_text(c->ir, ndim, dim, NULL), bl_node_text(c->ir, x));
+        if (!quant_fits(m, c->rest[i], &plane[i])) {
+            fail_plane(m, c->rest[i], &plane[i]);
             return false;
         }
-        m->plane[slot_of_suffix(plane[i].suffix)] = x;
+        m->plane[slot_of_suffix(plane[i].suffix)] = c->rest[i];
     }
-    quant_lay_out(m);
-    return true;
+    m->loop[m->nloops++] = m->columns / type->block;
+    if (type->block > BL_QUANT_CHUNK)
+        m->loop[m->nloops++] = type->block / BL_QUANT_CHUNK;
+    return take_rows(c, m);
 }
 
-/* A plane as [lead.., loops.., lanes], with extent 1 for loops from |per| on; if parts are an axis, [lead.., loops.., parts,
- * lanes]. |parts| and |lanes| are the plane's own extents. */
-static const bl_node *unfold(matrix *m, int plane, int per, int parts, int lanes)
+/* A plane as [lead.., loops.., |each|, lanes], with extent 1 for loops from |per| on; without the axis |each| if that is 0. */
+static const bl_node *unfold(const matrix *m, int plane, int per, int each)
 {
     bl_ir *ir = m->c->ir;
-    const bl_node *dim[BL_MAX_DIMS + 8];
+    const bl_node *dim[BL_MAX_DIMS + 4];
     int ndim = 0;
 
     for (int i = 0; i < m->nlead; i++)
         dim[ndim++] = m->lead[i];
     for (int i = 0; i < m->nloops; i++)
         dim[ndim++] = bl_index(ir, i < per ? m->loop[i] : 1);
-    if (m->apart || parts > 1)
-        dim[ndim++] = bl_index(ir, parts);
-    dim[ndim++] = bl_index(ir, lanes);
+    if (each > 0)
+        dim[ndim++] = bl_index(ir, each);
+    dim[ndim++] = bl_index(ir, m->lanes);
     return bl_call_reshape(m->c, m->plane[plane], ndim, dim);
 }
 
-/* The same of a plane whose bytes hold several values, as 32-bit integers: the load widens each byte, once for all its values. */
-static const bl_node *unfold_wide(matrix *m, int plane, int per, int parts, int lanes)
+/* Element |at| of the axis before the last one, which is dropped. */
+static const bl_node *quant_pick(const matrix *m, const bl_node *x, int at)
 {
-    const bl_node *x = unfold(m, plane, per, parts, lanes);
-    return x->op != BL_OP_POISON && x->dtype == BL_U8 ? bl_cast(m->c->ir, BL_I32, x) : x;
+    bl_ir *ir = m->c->ir;
+
+    if (x->op == BL_OP_POISON)
+        return x;
+    x = bl_shrink_axis(ir, x, x->ndim - 2, bl_index(ir, at), bl_index(ir, 1));
+    return x->op == BL_OP_POISON ? x : bl_drop_axes(ir, x, 1u << (x->ndim - 2));
 }
 
 /* Broadcast both and apply |op|. */
-static const bl_node *quant_both(matrix *m, bl_op op, const bl_node *x, const bl_node *y)
+static const bl_node *quant_both(const matrix *m, bl_op op, const bl_node *x, const bl_node *y)
 {
     const bl_node *in[2] = {x, y};
     return bl_call_broadcast(m->c, 2, in) ? bl_alu2(m->c->ir, op, in[0], in[1]) : in[0];
 }
 
-/* |bits| bits of x, starting at bit |step| * (|offset| + index along |axis|); axis -1: no index. */
-static const bl_node *bits_at(matrix *m, const bl_node *x, int bits, int step, int offset, int axis, int64_t extent)
+static const bl_node *quant_with(const matrix *m, bl_op op, const bl_node *x, int64_t constant)
 {
-    bl_ir *ir = m->c->ir;
-    bl_dtype dtype = (bl_dtype)x->dtype;
-
-    if (x->op == BL_OP_POISON)
-        return x;
-    const bl_node *shift = bl_const_int(ir, dtype, (int64_t)step * offset);
-    if (axis >= 0) {
-        const bl_node *dim[BL_MAX_DIMS];
-        for (int i = 0; i < x->ndim; i++)
-            dim[i] = bl_index(ir, i == axis ? extent : 1);
-        const bl_node *along = bl_call_expand(m->c, bl_const_int(ir, dtype, step), x->ndim, dim);
-        along = bl_mul(ir, along, bl_iota_like(ir, along, axis, dtype));
-        shift = quant_both(m, BL_OP_ADD, along, shift);
-    }
-    if (axis >= 0 || step * offset > 0)
-        x = quant_both(m, BL_OP_SHR, x, shift);
-    return quant_both(m, BL_OP_AND, x, bl_const_int(ir, dtype, (1 << bits) - 1));
+    return x->op == BL_OP_POISON ? x : quant_both(m, op, x, bl_const_int(m->c->ir, (bl_dtype)x->dtype, constant));
 }
 
-/* The bits of the plane "high" for part |part| of each unit. */
-static const bl_node *high_bits(matrix *m, int part)
+static const bl_node *quant_cast(const matrix *m, bl_dtype dtype, const bl_node *x)
 {
-    const bl_quant_type *type = m->type;
-    int offset = m->apart ? 0 : part;
+    return x->op == BL_OP_POISON ? x : bl_cast(m->c->ir, dtype, x);
+}
 
-    if (quant_has_word(type)) { /* bit e for element e */
-        const bl_node *word = unfold(m, HIGH, m->nloops, 1, 1);
-        int last = word->ndim - 1;
-        if (!m->apart)
-            return bits_at(m, word, type->high, type->high, m->lanes * part, last, m->lanes);
-        const bl_node *halves = bits_at(m, word, 32 - m->lanes, m->lanes, 0, last - 1, m->parts);
-        return bits_at(m, halves, type->high, type->high, 0, last, m->lanes);
-    }
-    const bl_node *x = unfold_wide(m, HIGH, m->units, 1, m->lanes);
-    int axis = m->nlead + m->units;
-    if (m->apart) { /* as if each part were a unit of one part */
-        x = bits_at(m, x, 8, type->high * m->parts, 0, axis, m->loop[m->units]);
-        return bits_at(m, x, type->high, type->high, 0, x->ndim - 2, m->parts);
-    }
-    if (offset > 0)
-        x = bits_at(m, x, 8, type->high, offset, -1, 1);
-    return bits_at(m, x, type->high, type->high * m->parts, 0, axis, m->loop[m->units]);
+/* ---- elements of a matrix as an expression */
+
+/* |bits| bits of each element of a plane of words: int32 [lead.., loops.., 8, 4, lanes]. Element 4 * i + j of a chunk is in byte
+ * j of word i * bits / 8, from bit i * bits % 8 on. */
+static const bl_node *quant_elements(const matrix *m, int plane, int bits)
+{
+    bl_ir *ir = m->c->ir;
+    const bl_node *x = unfold(m, plane, m->nloops, bits), *dim[BL_MAX_DIMS + 4];
+    int ndim = 0;
+
+    if (x->op == BL_OP_POISON || x->ndim + 2 > BL_MAX_DIMS)
+        return x->op == BL_OP_POISON ? x : bl_call_fail_as(m->c, BL_ELIMIT, "the planes have too many dimensions");
+    for (; ndim < x->ndim - 1; ndim++)
+        dim[ndim] = x->dim[ndim];
+    dim[ndim++] = bl_index(ir, 1);
+    dim[ndim++] = bl_index(ir, 1);
+    dim[ndim++] = bl_index(ir, m->lanes);
+    x = bl_call_reshape(m->c, x, ndim, dim);
+    dim[ndim - 3] = bl_index(ir, 8 / bits);
+    dim[ndim - 2] = bl_index(ir, 4);
+    x = bl_call_expand(m->c, x, ndim, dim);
+    dim[ndim - 4] = bl_index(ir, 8);
+    dim[ndim - 3] = dim[ndim - 2];
+    dim[ndim - 2] = dim[ndim - 1];
+    x = bl_call_reshape(m->c, x, ndim - 1, dim);
+    if (x->op == BL_OP_POISON)
+        return x;
+    const bl_node *from = quant_with(m, BL_OP_MUL, bl_iota_like(ir, x, x->ndim - 2, BL_I32), 8);
+    const bl_node *bit = quant_with(m, BL_OP_MUL, bl_iota_like(ir, x, x->ndim - 3, BL_I32), bits);
+    from = bits < 8 ? bl_add(ir, from, quant_with(m, BL_OP_AND, bit, 7)) : from;
+    return quant_with(m, BL_OP_AND, quant_both(m, BL_OP_SHR, x, from), (1 << bits) - 1);
 }
 
 /* values[code]: each quarter of the table is one word of four bytes. */
-static const bl_node *quant_look_up(matrix *m, const bl_node *code)
+static const bl_node *quant_look_up(const matrix *m, const bl_node *code)
 {
     bl_ir *ir = m->c->ir;
     const bl_node *word = NULL;
@@ -302,108 +290,274 @@ static const bl_node *quant_look_up(matrix *m, const bl_node *code)
     }
     const bl_node *at = bl_mul(ir, bl_alu2(ir, BL_OP_AND, code, bl_full_like(ir, code, 3)), bl_full_like(ir, code, 8));
     const bl_node *byte = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_SHR, word, at), bl_full_like(ir, code, 255));
-    return quant_both(m, BL_OP_SUB, bl_cast(ir, BL_I32, byte), bl_const_int(ir, BL_I32, 128));
+    return quant_with(m, BL_OP_SUB, bl_cast(ir, BL_I32, byte), 128);
 }
 
-/* The integer codes of part |part| of each unit, or of all parts, with the type's zero subtracted. */
-static const bl_node *take_codes(matrix *m, int part)
+/* The integer codes with the type's zero subtracted, [lead.., loops.., 8, 4, lanes]. */
+static const bl_node *take_codes(const matrix *m)
 {
-    bl_ir *ir = m->c->ir;
     const bl_quant_type *type = m->type;
-    const bl_node *x = unfold_wide(m, CODES, m->nloops, 1, m->lanes);
+    const bl_node *x = quant_elements(m, CODES, type->codes);
 
-    if (m->parts > 1)
-        x = bits_at(m, x, type->codes, type->codes, m->apart ? 0 : part, m->apart ? x->ndim - 2 : -1, m->parts);
-    if (type->high > 0) {
-        const bl_node *high = high_bits(m, part);
-        if (x->op == BL_OP_POISON || high->op == BL_OP_POISON)
-            return bl_call_failed(m->c);
-        high = quant_both(m, BL_OP_SHL, bl_cast(ir, BL_I32, high), bl_const_int(ir, BL_I32, type->codes));
-        x = quant_both(m, BL_OP_OR, x, high);
-    }
-    if (x->op == BL_OP_POISON)
-        return x;
+    if (type->high > 0)
+        x = quant_both(m, BL_OP_OR, x, quant_with(m, BL_OP_SHL, quant_elements(m, HIGH, type->high), type->codes));
     if (type->values != NULL)
         return quant_look_up(m, x);
-    if (type->zero == 0)
-        return x;
-    return quant_both(m, BL_OP_SUB, x, bl_const_int(ir, BL_I32, type->zero));
+    return type->zero == 0 ? x : quant_with(m, BL_OP_SUB, x, type->zero);
 }
 
-/* A number of the plane for each sub-block, for the sub-blocks of part |part|. */
-static const bl_node *sub_scale(matrix *m, int plane, int part)
+/* Numbers for each sub-block as int32 [lead.., loops.., several, lanes]: |several| of them for a chunk. */
+static const bl_node *sub_numbers(const matrix *m, int plane, int several)
 {
-    bl_ir *ir = m->c->ir;
-    int unit = bl_quant_unit(m->type), several = unit / bl_quant_sub(m->type);
-
-    if (several <= 1)
-        return unfold(m, plane, m->nloops, 1, 1);
-    const bl_node *x = unfold(m, plane, m->nloops, several, 1);
-    if (m->apart || x->op == BL_OP_POISON)
-        return x;
-    x = bl_shrink_axis(ir, x, x->ndim - 2, bl_index(ir, part), bl_index(ir, 1));
-    return x->op == BL_OP_POISON ? x : bl_drop_axes(ir, x, 1u << (x->ndim - 2));
+    return quant_cast(m, BL_I32, unfold(m, plane, m->nloops, several));
 }
 
-static const bl_node *quant_as_float(matrix *m, const bl_node *x)
+/* The sub-scales and the factors of the minimum; NULL if the type has none. */
+static void quant_sub_scales(const matrix *m, const bl_node **scales, const bl_node **minimums)
 {
-    return x->op == BL_OP_POISON ? x : bl_cast(m->c->ir, BL_F32, x);
-}
-
-/* The block's number of |plane| times the sub-scales. */
-static const bl_node *scale_by(matrix *m, int plane, const bl_node *sub)
-{
-    const bl_node *x = quant_as_float(m, unfold(m, plane, 1, 1, 1));
-    return sub == NULL ? x : quant_both(m, BL_OP_MUL, x, quant_as_float(m, sub));
-}
-
-/* The elements of part |part| of each unit, float32 [lead.., loops.., lanes]; or of all parts, [lead.., loops.., parts, lanes].
- * Products of a scale, a sub-scale and a code are exact, so fusing the last addition gives the same rounding. */
-static const bl_node *quant_take_part(matrix *m, int part)
-{
-    bl_ir *ir = m->c->ir;
     const bl_quant_type *type = m->type;
-    const bl_node *scales = type->scales == BL_QUANT_SCALES_NONE ? NULL : sub_scale(m, SCALES, part);
-    const bl_node *minimums = NULL;
+    int several = bl_quant_sub(type) < BL_QUANT_CHUNK ? 2 : 1;
 
-    if (scales != NULL && type->scales == BL_QUANT_SCALES_NIBBLES_16) {
-        minimums = bits_at(m, scales, 4, 4, 1, -1, 1);
-        scales = bits_at(m, scales, 4, 4, 0, -1, 1);
+    *scales = type->scales == BL_QUANT_SCALES_NONE ? NULL : sub_numbers(m, SCALES, several);
+    *minimums = m->plane[MINIMUMS] != NULL ? sub_numbers(m, MINIMUMS, several) : NULL;
+    if (type->scales == BL_QUANT_SCALES_NIBBLES_16) {
+        *minimums = quant_with(m, BL_OP_SHR, *scales, 4);
+        *scales = quant_with(m, BL_OP_AND, *scales, 15);
     }
-    const bl_node *x = quant_both(m, BL_OP_MUL, quant_as_float(m, take_codes(m, part)), scale_by(m, SCALE, scales));
-    if (type->minimum == BL_QUANT_MINIMUM_NONE || x->op == BL_OP_POISON)
-        return x;
-    if (type->minimum == BL_QUANT_MINIMUM_TAKEN && minimums == NULL)
-        minimums = sub_scale(m, MINIMUMS, part);
-    const bl_node *minimum = scale_by(m, MINIMUM, minimums);
-    if (minimum->op == BL_OP_POISON)
-        return minimum;
-    return quant_both(m, BL_OP_ADD, x, type->minimum == BL_QUANT_MINIMUM_TAKEN ? bl_alu1(ir, BL_OP_NEG, minimum) : minimum);
 }
 
-/* ---- ops */
+/* The block's number of |plane|, float32 [lead.., loops.., lanes]. */
+static const bl_node *block_number(const matrix *m, int plane)
+{
+    return quant_cast(m, BL_F32, unfold(m, plane, 1, 0));
+}
 
-/* x [.., columns] as [.., 1, loops.., parts, lanes]; the 1 is for the rows. */
-static const bl_node *fold_columns(matrix *m, const bl_node *x)
+/* The block's number of |plane|, times the sub-scales if there are any, as it broadcasts to [lead.., loops.., 8, 4, lanes]. */
+static const bl_node *scale_of_elements(const matrix *m, int plane, const bl_node *sub)
 {
     bl_ir *ir = m->c->ir;
-    const bl_node *dim[BL_MAX_DIMS + 8];
+    const bl_node *x = quant_cast(m, BL_F32, unfold(m, plane, 1, 1)), *dim[BL_MAX_DIMS + 4];
+
+    if (sub != NULL)
+        x = quant_both(m, BL_OP_MUL, x, quant_cast(m, BL_F32, sub));
+    if (x->op == BL_OP_POISON || x->ndim == BL_MAX_DIMS)
+        return x;
+    int ndim = x->ndim + 1, several = (int)bl_const_value(x->dim[x->ndim - 2]).i;
+    memcpy(dim, x->dim, (size_t)x->ndim * sizeof *dim);
+    dim[ndim - 2] = bl_index(ir, 1);
+    dim[ndim - 1] = bl_index(ir, m->lanes);
+    if (several == 1)
+        return bl_call_reshape(m->c, x, ndim, dim);
+    dim[ndim - 3] = bl_index(ir, 2);
+    x = bl_call_reshape(m->c, x, ndim, dim);
+    dim[ndim - 2] = bl_index(ir, 4);
+    x = bl_call_expand(m->c, x, ndim, dim);
+    dim[ndim - 3] = bl_index(ir, 8);
+    dim[ndim - 2] = bl_index(ir, 1);
+    return bl_call_reshape(m->c, x, ndim, dim);
+}
+
+/* The elements, float32 [lead.., loops.., 8, 4, lanes]. Products of a scale, a sub-scale and a code are exact, so fusing the last
+ * addition gives the same rounding. */
+static const bl_node *quant_weights(const matrix *m)
+{
+    const bl_quant_type *type = m->type;
+    const bl_node *scales, *minimums;
+
+    quant_sub_scales(m, &scales, &minimums);
+    const bl_node *x = quant_both(m, BL_OP_MUL, quant_cast(m, BL_F32, take_codes(m)), scale_of_elements(m, SCALE, scales));
+    if (type->minimum == BL_QUANT_MINIMUM_NONE)
+        return x;
+    bl_op op = type->minimum == BL_QUANT_MINIMUM_TAKEN ? BL_OP_SUB : BL_OP_ADD;
+    return quant_both(m, op, x, scale_of_elements(m, MINIMUM, minimums));
+}
+
+/* ---- activations rounded to int8 */
+
+/* x in chunks of 32 elements of one scale. Words hold four int8; sums are those of half a chunk. */
+typedef struct rounded {
+    const bl_node *words; /* int32 [.., chunks, 8] */
+    const bl_node *sums;  /* int32 [.., chunks, 2] */
+    const bl_node *scale; /* float32 [.., chunks] */
+} rounded;
+
+/* Reshape x [.., columns] to [.., extents]. */
+static const bl_node *split_columns(const matrix *m, const bl_node *x, int n, const int64_t *extent)
+{
+    const bl_node *dim[BL_MAX_DIMS + 4];
+    int ndim = x->ndim - 1;
+
+    if (x->op == BL_OP_POISON)
+        return x;
+    memcpy(dim, x->dim, (size_t)ndim * sizeof *dim);
+    for (int i = 0; i < n; i++)
+        dim[ndim++] = bl_index(m->c->ir, extent[i]);
+    return bl_call_reshape(m->c, x, ndim, dim);
+}
+
+static const bl_node *quant_dot4(const matrix *m, const bl_node *codes, const bl_node *x, const bl_node *sum)
+{
+    const bl_node *in[3] = {codes, x, sum};
+    return bl_call_broadcast(m->c, 3, in) ? bl_alu(m->c->ir, BL_OP_DOT4, in) : in[0];
+}
+
+/* Round each chunk to multiples of a 127th of its largest magnitude, as ggml's Q8_0 does. After the addition of 1.5 * 2^23 the
+ * low bits of a float are those of the nearest integer. */
+static rounded round_activations(const matrix *m, const bl_node *x)
+{
+    bl_ir *ir = m->c->ir;
+    int64_t chunks = m->columns / BL_QUANT_CHUNK;
+    rounded r = {0};
+
+    x = split_columns(m, x, 3, (int64_t[]){chunks, 8, 4});
+    const bl_node *largest = quant_both(m, BL_OP_MAX, x, x->op == BL_OP_POISON ? x : bl_alu1(ir, BL_OP_NEG, x));
+    if (largest->op == BL_OP_POISON)
+        return (rounded){largest, largest, largest};
+    uint32_t axes = 3u << (x->ndim - 2);
+    largest = bl_reduce(ir, BL_OP_MAX, largest, axes);
+    const bl_node *zero = bl_full_like(ir, largest, 0);
+    const bl_node *per =
+        bl_where(ir, bl_less(ir, zero, largest), bl_alu2(ir, BL_OP_DIV, bl_full_like(ir, largest, 127), largest), zero);
+    const bl_node *scaled = quant_both(m, BL_OP_MUL, x, per);
+    const bl_node *code = bl_bitcast(ir, BL_I32, bl_add(ir, scaled, bl_full_like(ir, scaled, 12582912)));
+    if (code->op == BL_OP_POISON)
+        return (rounded){code, code, code};
+    for (int i = 0; i < 4; i++) {
+        const bl_node *byte =
+            bl_drop_axes(ir, bl_shrink_axis(ir, code, code->ndim - 1, bl_index(ir, i), bl_index(ir, 1)), 1u << (code->ndim - 1));
+        byte = i < 3 ? quant_with(m, BL_OP_AND, byte, 255) : byte;
+        byte = i > 0 ? quant_with(m, BL_OP_SHL, byte, 8 * i) : byte;
+        r.words = i == 0 ? byte : quant_both(m, BL_OP_OR, r.words, byte);
+    }
+    r.words = bl_contiguous(ir, r.words);
+    r.scale = bl_contiguous(ir, bl_drop_axes(ir, bl_mul(ir, largest, bl_full_like(ir, largest, 1.0 / 127)), axes));
+    const bl_node *halves = r.sums = split_columns(m, r.words, 2, (int64_t[]){2, 4});
+    for (int i = 0; i < 4 && halves->op != BL_OP_POISON; i++) {
+        const bl_node *word = bl_drop_axes(ir, bl_shrink_axis(ir, halves, halves->ndim - 1, bl_index(ir, i), bl_index(ir, 1)),
+                                           1u << (halves->ndim - 1));
+        r.sums = quant_dot4(m, bl_const_int(ir, BL_I32, 0x01010101), word, i == 0 ? bl_const_int(ir, BL_I32, 0) : r.sums);
+    }
+    return r;
+}
+
+/* x [.., chunks, each..] as [.., 1, loops.., each.., 1]; the first 1 is for the groups of rows, the last for the lanes. */
+static const bl_node *fold_columns(const matrix *m, const bl_node *x, int neach, const int64_t *each)
+{
+    bl_ir *ir = m->c->ir;
+    const bl_node *dim[BL_MAX_DIMS + 6];
     int ndim = 0;
 
-    for (int i = 0; i < x->ndim - 1; i++)
+    if (x->op == BL_OP_POISON)
+        return x;
+    for (int i = 0; i < x->ndim - neach - 1; i++)
         dim[ndim++] = x->dim[i];
     dim[ndim++] = bl_index(ir, 1);
     for (int i = 0; i < m->nloops; i++)
         dim[ndim++] = bl_index(ir, m->loop[i]);
-    dim[ndim++] = bl_index(ir, m->parts);
-    dim[ndim++] = bl_index(ir, m->lanes);
+    for (int i = 0; i < neach; i++)
+        dim[ndim++] = bl_index(ir, each[i]);
+    dim[ndim++] = bl_index(ir, 1);
     return bl_call_reshape(m->c, x, ndim, dim);
+}
+
+/* Four codes of each row, word |i| of a chunk: a byte of an int32 each. */
+static const bl_node *code_word(const matrix *m, int i)
+{
+    const bl_quant_type *type = m->type;
+    int from = i * type->codes, high = i * type->high;
+    const bl_node *word = quant_pick(m, unfold(m, CODES, m->nloops, type->codes), from / 8);
+
+    if (type->codes == 8)
+        return word;
+    word = from % 8 > 0 ? quant_with(m, BL_OP_SHR, word, from % 8) : word;
+    word = quant_with(m, BL_OP_AND, word, 0x01010101 * ((1 << type->codes) - 1));
+    if (type->high == 0)
+        return word;
+    const bl_node *upper = quant_pick(m, unfold(m, HIGH, m->nloops, type->high), high / 8);
+    int up = type->codes - high % 8;
+    upper = up == 0 ? upper : quant_with(m, up > 0 ? BL_OP_SHL : BL_OP_SHR, upper, up > 0 ? up : -up);
+    upper = quant_with(m, BL_OP_AND, upper, 0x01010101 * (((1 << type->high) - 1) << type->codes));
+    return quant_both(m, BL_OP_OR, word, upper);
+}
+
+static const bl_node *sum_of(const matrix *m, const bl_node *sum, const bl_node *x)
+{
+    return sum == NULL ? x : quant_both(m, BL_OP_ADD, sum, x);
+}
+
+/* The product of a chunk of x and a chunk of each row, float32 [.., loops.., lanes], without the scale of x. */
+static const bl_node *chunk_product(const matrix *m, const rounded *x)
+{
+    bl_ir *ir = m->c->ir;
+    const bl_quant_type *type = m->type;
+    const bl_node *scales, *minimums, *sum = NULL, *taken = NULL;
+    int several = bl_quant_sub(type) < BL_QUANT_CHUNK ? 2 : 1;
+    const bl_node *words = fold_columns(m, x->words, 1, (int64_t[]){8}), *sums = fold_columns(m, x->sums, 1, (int64_t[]){2});
+
+    quant_sub_scales(m, &scales, &minimums);
+    for (int s = 0; s < several; s++) {
+        const bl_node *half = quant_pick(m, sums, s);
+        half = several == 1 ? quant_both(m, BL_OP_ADD, half, quant_pick(m, sums, 1)) : half;
+        const bl_node *dot = type->zero != 0 ? quant_with(m, BL_OP_MUL, half, -type->zero) : bl_const_int(ir, BL_I32, 0);
+        for (int i = s * 4; i < (several == 1 ? 8 : s * 4 + 4); i++)
+            dot = quant_dot4(m, code_word(m, i), quant_pick(m, words, i), dot);
+        sum = sum_of(m, sum, scales != NULL ? quant_both(m, BL_OP_MUL, dot, quant_pick(m, scales, s)) : dot);
+        if (type->minimum != BL_QUANT_MINIMUM_NONE)
+            taken = sum_of(m, taken, minimums != NULL ? quant_both(m, BL_OP_MUL, half, quant_pick(m, minimums, s)) : half);
+    }
+    sum = quant_both(m, BL_OP_MUL, block_number(m, SCALE), quant_cast(m, BL_F32, sum));
+    if (taken == NULL)
+        return sum;
+    taken = quant_both(m, BL_OP_MUL, block_number(m, MINIMUM), quant_cast(m, BL_F32, taken));
+    return quant_both(m, type->minimum == BL_QUANT_MINIMUM_TAKEN ? BL_OP_SUB : BL_OP_ADD, sum, taken);
+}
+
+/* ---- ops */
+
+/* The rows of the result, without those that fill the last group: y [.., groups, 16] as [.., rows]. */
+static const bl_node *join_rows(const matrix *m, const bl_node *y)
+{
+    bl_ir *ir = m->c->ir;
+    const bl_node *dim[BL_MAX_DIMS];
+
+    if (y->op == BL_OP_POISON)
+        return y;
+    memcpy(dim, y->dim, (size_t)(y->ndim - 2) * sizeof *dim);
+    dim[y->ndim - 2] = bl_index(ir, bl_quant_groups(m->rows) * BL_QUANT_ROWS);
+    y = bl_call_reshape(m->c, y, y->ndim - 1, dim);
+    if (y->op == BL_OP_POISON || bl_is_int(y->dim[y->ndim - 1], m->rows))
+        return y;
+    y = bl_contiguous(ir, y); /* loops over whole groups: rows without the last ones are no lanes */
+    return y->op == BL_OP_POISON ? y : bl_shrink_axis(ir, y, y->ndim - 1, bl_index(ir, 0), bl_index(ir, m->rows));
+}
+
+/* The sum of |x| over the loops and |more| axes after them. */
+static const bl_node *sum_columns(const matrix *m, const bl_node *x, int more)
+{
+    if (x->op == BL_OP_POISON)
+        return x;
+    uint32_t axes = ((1u << (m->nloops + more)) - 1) << (x->ndim - 1 - more - m->nloops);
+    return join_rows(m, bl_drop_axes(m->c->ir, bl_reduce(m->c->ir, BL_OP_ADD, x, axes), axes));
+}
+
+/* x in float32 times the elements of the matrix. */
+static const bl_node *multiply_floats(const matrix *m, const bl_node *x)
+{
+    const bl_node *chunks = split_columns(m, x, 3, (int64_t[]){m->columns / BL_QUANT_CHUNK, 8, 4});
+    chunks = fold_columns(m, chunks, 2, (int64_t[]){8, 4});
+    return sum_columns(m, quant_both(m, BL_OP_MUL, chunks, quant_weights(m)), 2);
+}
+
+static const bl_node *multiply_rounded(const matrix *m, const bl_node *x)
+{
+    rounded r = round_activations(m, x);
+    return sum_columns(m, quant_both(m, BL_OP_MUL, fold_columns(m, r.scale, 0, NULL), chunk_product(m, &r)), 0);
 }
 
 const bl_node *expand_block_linear(bl_call *c)
 {
     bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]), *sum = NULL;
+    const bl_node *x = bl_widen(ir, c->in[0]);
     matrix m;
 
     if (!take_matrix(c, &m))
@@ -413,52 +567,64 @@ const bl_node *expand_block_linear(bl_call *c)
                             (long long)m.columns, bl_call_shape(c, x));
     if (m.nlead > 1 && x->ndim < 2)
         return bl_call_fail(c, "x must have at least two dimensions where planes have leading ones, not %s", bl_call_shape(c, x));
-    const bl_node *folded = fold_columns(&m, x);
-    for (int part = 0; part < m.parts; part++) {
-        const bl_node *w = quant_take_part(&m, part);
-        if (w->op == BL_OP_POISON || folded->op == BL_OP_POISON || (sum != NULL && sum->op == BL_OP_POISON))
-            return bl_call_failed(c);
-        if (m.nlead > 1)
-            w = bl_add_axis(ir, w, m.nlead - 1);
-        const bl_node *some = bl_shrink_axis(ir, folded, folded->ndim - 2, bl_index(ir, part), bl_index(ir, 1));
-        if (some->op == BL_OP_POISON || w->op == BL_OP_POISON)
-            return bl_call_failed(c);
-        some = bl_drop_axes(ir, some, 1u << (some->ndim - 2));
-        const bl_node *product = quant_both(&m, BL_OP_MUL, some, w);
-        if (product->op == BL_OP_POISON)
-            return product;
-        sum = sum == NULL ? product : bl_add(ir, sum, product);
+    if (m.nlead > 1) { /* an axis for the rows of x */
+        m.lead[m.nlead] = m.lead[m.nlead - 1];
+        m.lead[m.nlead++ - 1] = bl_index(ir, 1);
     }
-    if (sum->op == BL_OP_POISON)
-        return sum;
-    uint32_t axes = ((1u << (m.nloops + 1)) - 1) << (sum->ndim - m.nloops - 1);
-    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, sum, axes), axes));
+    const bl_node *y = multiply_floats(&m, x);
+    if (strcmp(bl_attr(c, "activations")->text, "int8") == 0 && m.type->values == NULL && y->op != BL_OP_POISON) {
+        const bl_node *value = multiply_rounded(&m, x);
+        y = value->op == BL_OP_POISON ? value : bl_alias(ir, value, y, 0);
+    }
+    return y->op == BL_OP_POISON ? bl_call_failed(c) : bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
+}
+
+/* A plane [groups, .., 16] as [rows, ..]. */
+static const bl_node *rows_of_plane(const matrix *m, const bl_node *plane)
+{
+    bl_ir *ir = m->c->ir;
+    const bl_node *dim[BL_MAX_DIMS];
+    int perm[BL_MAX_DIMS] = {0, plane->ndim - 1};
+
+    for (int i = 2; i < plane->ndim; i++)
+        perm[i] = i - 1;
+    plane = bl_permute(ir, plane, perm);
+    if (plane->op == BL_OP_POISON)
+        return plane;
+    dim[0] = bl_index(ir, bl_quant_groups(m->rows) * BL_QUANT_ROWS);
+    memcpy(dim + 1, plane->dim + 2, (size_t)(plane->ndim - 2) * sizeof *dim);
+    plane = bl_call_reshape(m->c, plane, plane->ndim - 1, dim);
+    return plane->op == BL_OP_POISON ? plane : bl_shrink_axis(ir, plane, 0, bl_index(ir, 0), bl_index(ir, m->rows));
 }
 
 const bl_node *expand_block_take(bl_call *c)
 {
     bl_ir *ir = c->ir;
-    const bl_node *index = c->in[0], *dim[BL_MAX_DIMS + 1];
+    const bl_node *index = c->in[0], *dim[BL_MAX_DIMS + 1], *wrapped = NULL;
     matrix m;
 
     if (!take_matrix(c, &m))
         return index;
     if (m.nlead != 1)
-        return bl_call_fail(c, "takes rows of one matrix, codes [rows, units, %d], not %s", m.lanes,
-                            bl_call_shape(c, c->rest[0]));
+        return bl_call_fail(c, "takes rows of one matrix, codes [rows / %d, columns / %d, %d, %d], not %s", BL_QUANT_ROWS,
+                            BL_QUANT_CHUNK, m.type->codes, BL_QUANT_ROWS, bl_call_shape(c, c->rest[0]));
     if (index->ndim + 1 > BL_MAX_DIMS)
         return bl_call_fail_as(c, BL_ELIMIT, "index has too many dimensions: %s", bl_call_shape(c, index));
-    const bl_node *wrapped = bl_call_index(c, index, c->rest[0], 0);
     for (int i = 0; i < BL_QUANT_PLANES; i++) {
-        if (m.plane[i] != NULL)
+        if (m.plane[i] == NULL)
+            continue;
+        m.plane[i] = rows_of_plane(&m, m.plane[i]);
+        if (wrapped == NULL && m.plane[i]->op != BL_OP_POISON)
+            wrapped = bl_call_index(c, index, m.plane[i], 0);
+        if (m.plane[i]->op != BL_OP_POISON)
             m.plane[i] = bl_call_take(c, m.plane[i], wrapped, 0);
-        if (m.plane[i] != NULL && m.plane[i]->op == BL_OP_POISON)
+        if (m.plane[i]->op == BL_OP_POISON)
             return m.plane[i];
     }
     m.nlead = index->ndim;
-    memcpy(m.lead, index->dim, (size_t)index->ndim * sizeof *m.lead);
-    m.apart = true;
-    const bl_node *x = quant_take_part(&m, 0);
+    memcpy(m.lead, index->dim, (size_t)index->ndim * sizeof *dim);
+    m.lanes = 1;
+    const bl_node *x = quant_weights(&m);
     memcpy(dim, index->dim, (size_t)index->ndim * sizeof *dim);
     dim[index->ndim] = bl_index(ir, m.columns);
     return x->op == BL_OP_POISON ? x : bl_call_reshape(c, x, index->ndim + 1, dim);

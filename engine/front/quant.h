@@ -2,22 +2,23 @@
 /* Block-quantised matrices as planes. A matrix [rows, columns] of a type of quant.def is stored as several tensors of plain
  * dtypes, its planes, so that no op has to unpack blocks of mixed fields. Thread: any; all data is constant.
  *
- * Planes, in the order in which ops take them (bl_quant_planes lists the planes of a type). A lane is one of 16 consecutive
- * elements; the bits of element e are in byte e % 16.
- *   codes     uint8 [rows, columns / unit, 16]; a unit is 16 * 8 / codes elements, and its element e starts at bit
- *             codes * (e / 16) of byte e % 16. Codes of 8 bits are int8 [rows, columns / 32, 32].
- *   high      the upper bits of the codes: uint8 [rows, columns / span, 16]; a span is 16 * 8 / high elements, laid out as a
- *             unit. If a block is smaller than a span: uint32 [rows, columns / 32], bit e for element e
- *   scale     float16 (mxfp4: bfloat16) [rows, columns / block]
- *   scales    sub-scales: uint8 or int8 [rows, columns / sub], a sub-block is 16 or 32 elements
- *   minimum   float16 [rows, columns / block]
- *   minimums  factors of the minimum: uint8 [rows, columns / sub] */
+ * A plane interleaves the 16 rows of a group, so that a vector holds the same place of 16 rows; the last group is filled up with
+ * zeros. A chunk is 32 columns. A word has the bits of four columns, a byte for each: the bits of column 4 * i + j of a chunk are
+ * in byte j of word i * bits / 8, from bit i * bits % 8 on.
+ *
+ * Planes, in the order in which ops take them (bl_quant_planes lists the planes of a type), with groups = rows / 16 rounded up:
+ *   codes     int32 [groups, columns / 32, codes, 16]: words with |codes| bits of each column
+ *   high      int32 [groups, columns / 32, high, 16]: the same with the upper bits of the codes
+ *   scale     float16 (mxfp4: bfloat16) [groups, columns / block, 16]
+ *   scales    sub-scales: uint8 or int8 [groups, columns / sub, 16]; a sub-block is 16 or 32 columns
+ *   minimum   float16 [groups, columns / block, 16]
+ *   minimums  factors of the minimum: uint8 [groups, columns / sub, 16] */
 #ifndef BL_FRONT_QUANT_H
 #define BL_FRONT_QUANT_H
 
 #include "engine/ir/dtype.h"
 
-enum { BL_QUANT_LANES = 16, BL_QUANT_PLANES = 6 };
+enum { BL_QUANT_ROWS = 16, BL_QUANT_CHUNK = 32, BL_QUANT_PLANES = 6 };
 
 typedef enum bl_quant_id {
 #define BL_QUANT(id, name, ggml, block, bytes, codes, high, scales, zero, minimum, values) BL_QUANT_##id,
@@ -52,7 +53,7 @@ typedef struct bl_quant_plane {
     const char *suffix; /* "codes", "high", ... */
     bl_dtype dtype;
     int ndim;
-    int64_t dim[3]; /* rows, then the extents given above */
+    int64_t dim[4]; /* the extents given above */
     size_t bytes;
 } bl_quant_plane;
 
@@ -62,10 +63,11 @@ const bl_quant_type *bl_quant_find(int ggml);
 
 /* Number of elements per sub-scale; per block if there are no sub-scales. */
 int bl_quant_sub(const bl_quant_type *type);
-/* Number of elements that share the bytes of a row of the plane "codes". */
-int bl_quant_unit(const bl_quant_type *type);
-/* Number of elements that share the bytes of a row of the plane "high"; 32 if the row is a word; 0 without that plane. */
-int bl_quant_span(const bl_quant_type *type);
+/* Number of groups of rows, the last of which may be filled up. */
+static inline int64_t bl_quant_groups(int64_t rows)
+{
+    return rows / BL_QUANT_ROWS + (rows % BL_QUANT_ROWS > 0);
+}
 /* Describe the planes of a matrix. Returns their number, or 0 if |columns| is no multiple of a block or a plane is too
  * large. */
 int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl_quant_plane plane[BL_QUANT_PLANES]);

@@ -201,7 +201,7 @@ static interval bounds_alu(const bl_node *node)
             return bounds_of(src[src[0]->lo != 0 ? 1 : 2]);
         return bounds_join(bounds_of(src[1]), bounds_of(src[2]));
     }
-    if (bl_dtype_is_float((bl_dtype)src[0]->dtype) || node->op == BL_OP_FMA)
+    if (bl_dtype_is_float((bl_dtype)src[0]->dtype) || node->op == BL_OP_FMA || node->op == BL_OP_DOT4)
         return bounds_whole(dtype);
     for (uint32_t i = 0; i < node->nsrc; i++) {
         if (!bounds_is_known(src[i]))

@@ -7,6 +7,8 @@ static const char *build_scalar_kind_text(unsigned flags)
 {
     if (flags & BL_OPF_FLOAT)
         return "floats";
+    if (flags & BL_OPF_WORDS)
+        return "int32";
     return flags & BL_OPF_BOOL ? "integers or bools" : "integers";
 }
 

@@ -58,6 +58,19 @@ static uint64_t unsigned_shift_right(uint64_t x, uint64_t y)
     return y > 63 ? 0 : x >> y;
 }
 
+/* x holds four uint8, y four int8. */
+static wide signed_dot4(wide x, wide y, wide z)
+{
+    for (int i = 0; i < 4; i++)
+        z += (uint8_t)(x >> 8 * i) * (int8_t)(y >> 8 * i);
+    return z;
+}
+
+static uint64_t unsigned_dot4(uint64_t x, uint64_t y, uint64_t z)
+{
+    return (uint64_t)signed_dot4((wide)x, (wide)y, (wide)z);
+}
+
 /* Stands for NONE in alu.def. Builders and verifier reject such an op. */
 static int no_meaning(void)
 {

@@ -35,7 +35,8 @@ enum {
     BL_OPF_INT = 4,      /* operands must be integers */
     BL_OPF_BOOL = 8,     /* with BL_OPF_INT: or bools */
     BL_OPF_COMPARE = 16, /* the result is a bool */
-    BL_OPF_FOLDS = 32    /* allowed as the op of a REDUCE or a FOLD */
+    BL_OPF_FOLDS = 32,   /* allowed as the op of a REDUCE or a FOLD */
+    BL_OPF_WORDS = 64    /* operands must be int32 */
 };
 
 const char *bl_op_name(bl_op op); /* "add" */

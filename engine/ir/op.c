@@ -38,6 +38,8 @@ bool bl_op_takes(bl_op op, bl_dtype dtype)
 {
     if (rows[op].flags & BL_OPF_FLOAT)
         return bl_dtype_is_float(dtype);
+    if (rows[op].flags & BL_OPF_WORDS)
+        return dtype == BL_I32;
     if (rows[op].flags & BL_OPF_INT)
         return bl_dtype_is_int(dtype) || (dtype == BL_BOOL && (rows[op].flags & BL_OPF_BOOL) != 0);
     return true;
@@ -63,7 +65,7 @@ const char *bl_alu_wrong(bl_op op, bl_dtype result, const bl_dtype *from)
     if (op == BL_OP_WHERE && from[0] != BL_BOOL)
         return "the condition is not a bool";
     if (!bl_op_takes(op, dtype))
-        return rows[op].flags & BL_OPF_FLOAT ? "takes floats" : "takes integers";
+        return rows[op].flags & BL_OPF_FLOAT ? "takes floats" : rows[op].flags & BL_OPF_WORDS ? "takes int32" : "takes integers";
     for (int i = first + 1; i < rows[op].nsrc; i++) {
         if (from[i] != dtype)
             return "dtypes differ";

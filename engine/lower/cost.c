@@ -43,7 +43,7 @@ static int64_t operations(const bl_linear *linear, const bl_inst *inst)
     if (bl_op_get_class((bl_op)inst->op) != BL_CLASS_ALU || inst->op == BL_OP_CAST || inst->op == BL_OP_BITCAST ||
         inst->op == BL_OP_WHERE)
         return 0;
-    return inst->lanes * (inst->op == BL_OP_FMA ? 2 : 1);
+    return inst->lanes * (inst->op == BL_OP_FMA ? 2 : inst->op == BL_OP_DOT4 ? 8 : 1);
 }
 
 typedef struct sizes {

@@ -10,12 +10,10 @@ enum {
     UNROLL = 4,
     SMALL_LOOP = 5,  /* an innermost loop of a reduction this short is unrolled completely */
     ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
-    CODES_LOAD = 16, /* bytes of the narrowest vector register, which a load of codes should fill */
     GATED_ROWS = 7,  /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
-    UNPACKED_ROWS = 6, /* named rows that share an unpacked weight: with 6 by 1, a run of one row took as long as with 4 by 2 */
     MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
     MOST_COLUMNS = 4,
     BLOCK_DEPTH = 256,   /* K-blocking: 64 KB of a panel of 64 columns, in the L2 cache, are read by ... */
@@ -33,8 +31,6 @@ enum {
 };
 
 static const double UNPACKING = 0.5; /* loads per operation that unpacks an operand */
-static const double IN_MEMORY =
-    0.5; /* loads per operand that one multiply-add reads from memory: 6 x 1 took 2.35 ms, 6 x 2 2.65 */
 static const double CROWDED =
     1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
 
@@ -210,7 +206,6 @@ typedef struct tiling {
     double cost;   /* with lanes along that axis */
     int sums;      /* number of reductions with the same loops, each with accumulators of its own */
     double row_load, column_load; /* cost of an operand in loads: more than 1 if it is unpacked */
-    bool unpacked_along;          /* lanes go along the reduction, and columns are unpacked but rows are not */
 } tiling;
 
 /* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share loads. |apart| is their
@@ -264,8 +259,7 @@ static double loads_of(const tiling *t, int64_t rows, int64_t columns)
 {
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
     double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
-    double row_load = t->row_load - (t->unpacked_along && columns == 1 && rows <= UNPACKED_ROWS ? 1 - IN_MEMORY : 0);
-    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * row_load : 1)) /
+    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * t->row_load : 1)) /
            (double)(rows * columns);
 }
 
@@ -285,7 +279,7 @@ static double register_tile_cost(const void *arg, const int64_t *size)
 
     return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
                                        .beside = loads_of(t, rows, columns),
-                                       .latency = sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0,
+                                       .latency = sums < 8 ? 0.5 : 0,
                                        .idle = crowded ? CROWDED : 1,
                                        .registers = sums + columns + 2,
                                        .of_registers = r->target->registers});
@@ -299,7 +293,7 @@ static void tile_choose_tile(tiling *t, const bl_target *target, int64_t vectors
     int64_t best[MOST_SIZES] = {t->columns, t->rows};
 
     if (!bl_is_fixed(t->row_axis))
-        most_rows = at_most(most_rows, t->unpacked_along ? UNPACKED_ROWS : NAMED_ROWS);
+        most_rows = at_most(most_rows, NAMED_ROWS);
     s.range[1].least = 1;
     s.range[1].most = at_most(r.extent, most_rows);
     (void)sizes_choose(&s, best);
@@ -316,7 +310,6 @@ static void weigh_operands(facts *f, const bl_target *target, tiling *t, const b
         return;
     t->row_load += UNPACKING * unpacking(f, t->row_axis);
     t->column_load += UNPACKING * unpacking(f, columns);
-    t->unpacked_along = columns != t->lanes_axis && t->column_load > 1 && t->row_load == 1;
 }
 
 /* How many of |rows| along |axis| share each vector of |a|: all if the vector stays the same; if windows overlap, the average. */
@@ -392,6 +385,20 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
+/* Are the vectors that the main reduction reads one after the other neighbours in memory? A panel would have the same order. */
+static bool is_stream(facts *f, const access *a, int64_t lanes)
+{
+    const bl_node *innermost = NULL;
+    int64_t step = 0;
+
+    for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++) {
+        const bl_node *range = f->main->src[i];
+        if (bl_depends(f->tune, a->node, range) && (innermost == NULL || bl_axis_precedes(innermost, range)))
+            innermost = range;
+    }
+    return innermost != NULL && bl_access_stride(f->tune, a->node, innermost, &step) && step == lanes;
+}
+
 /* Pack operands into panels: those that lanes would gather, and, if |large|, contiguous operands that do not fit in the cache of
  * a core. (A column of a matrix touches one page per element.) */
 static void pack_operands(const facts *before, const bl_target *target, bool large)
@@ -404,20 +411,21 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
         facts_again(&f, before);
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
-            bool lanes = false, gathered = false;
+            int64_t lanes = 0;
+            bool gathered = false;
             int64_t bytes =
                 bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
             for (int k = 0; k < tune->naxes; k++) {
                 const bl_node *range = tune->axis[k].range;
                 if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))
                     continue;
-                lanes = lanes || range->sub == BL_AXIS_VECTOR;
+                lanes = range->sub == BL_AXIS_VECTOR ? bl_extent_of(range) : lanes;
                 gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
             }
-            if (!lanes || !can_pack(&f, a, target))
+            if (lanes == 0 || !can_pack(&f, a, target))
                 continue;
-            if (gathered ||
-                (large && !tune_is_packed(tune, a->node) && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
+            if (gathered || (large && !tune_is_packed(tune, a->node) && !target->groups &&
+                             bytes > (int64_t)target->cache_bytes / 2 && !is_stream(&f, a, lanes)))
                 again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);
         }
     }
@@ -444,26 +452,6 @@ static void tile_unroll(const facts *before, const bl_node *crowded)
     }
 }
 
-/* Lanes along a loop of a quantised weight's codes: a loop of two vectors becomes one vector of twice the lanes if its codes fit
- * in the narrowest register. The scales then stay in registers, while a loop of two iterations reads them from the stack each
- * time (products of one row by Q4_1 with AVX2: 92 us with 8 lanes, 71 with 16). A longer loop keeps the lanes of the device: with
- * 16 of 32, Q8_0 took 1.04 times as long. */
-static int lanes_of_codes(const facts *f, const bl_target *target, const tiling *t)
-{
-    int64_t extent = bl_extent_of(t->lanes_axis), bytes = CODES_LOAD;
-
-    if (target->max_lanes > 0 && extent > target->max_lanes)
-        return t->lanes;
-    for (int i = 0; i < f->naccesses; i++) {
-        const bl_node *node = f->access[i].node;
-        int64_t own = (int64_t)bl_dtype_bytes((bl_dtype)node->dtype);
-        if (f->access[i].reduce == f->main && bl_depends(f->tune, node, t->lanes_axis) && own < bytes)
-            bytes = own;
-    }
-    return extent * bytes <= CODES_LOAD && extent == 2 * t->lanes && power_of_two_below(extent) == extent ? (int)extent
-                                                                                                          : t->lanes;
-}
-
 /* Lanes along the reduction, folded at the end, and a tile over two output axes. */
 static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
@@ -483,8 +471,6 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
         weigh_operands(f, target, t, columns);
         tile_choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
         (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t->row_axis), t->rows);
-    } else if (!target->groups) {
-        t->lanes = lanes_of_codes(f, target, t);
     }
     (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))

@@ -309,6 +309,10 @@ static const char bool_functions[] =
     "n.w); }\n"
     "CHOOSE4(ivec4) CHOOSE4(uvec4)\n";
 
+static const char dot4_functions[] = "#define DOT4(V) V dot4(V x, V y, V z) { for (int i = 0; i < 32; i += 8) z += (x >> i & "
+                                     "255) * (y << (24 - i) >> 24); return z; }\n"
+                                     "DOT4(int) DOT4(ivec2) DOT4(ivec3) DOT4(ivec4)\n#define dot4_small(x, y, z) dot4(x, y, z)\n";
+
 static const char extreme_functions[] =
     "float max_nan(float x, float y) { return x < y || y != y ? y : x; }\nfloat min_nan(float x, float y) { return y < x || y != "
     "y ? y : x; }\n"
@@ -493,7 +497,7 @@ static const char sine_functions[] =
     "vec4 sin_each(vec4 x) { return vec4(sin_each(x.xy), sin_each(x.zw)); }\n";
 
 typedef struct needs {
-    bool half, f64, i64, byte, word, narrow, sine, rolled, elementary64, sine64;
+    bool half, f64, i64, byte, word, narrow, sine, dot4, rolled, elementary64, sine64;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -508,6 +512,7 @@ static void need(needs *n, bl_dtype dtype, bool stored)
 static void need_function(needs *n, const bl_inst *inst)
 {
     bool wide = inst->dtype == BL_F64;
+    n->dot4 = n->dot4 || inst->op == BL_OP_DOT4;
     n->sine = n->sine || inst->op == BL_OP_SIN;
     n->sine64 = n->sine64 || (wide && inst->op == BL_OP_SIN);
     n->elementary64 = n->elementary64 || n->sine64 || (wide && (inst->op == BL_OP_EXP || inst->op == BL_OP_LOG));
@@ -592,6 +597,8 @@ static bl_status glsl_begin(const bl_linear *linear, const bl_device_info *info,
     bl_text_puts(out, bool_functions);
     bl_text_puts(out, extreme_functions);
     bl_text_puts(out, bit_functions);
+    if (n.dot4)
+        bl_text_puts(out, dot4_functions);
     if (n.sine)
         bl_text_puts(out, sine_functions);
     if (n.i64) {

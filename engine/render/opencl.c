@@ -426,6 +426,78 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
                    n, n);
 }
 
+/* The functions of DOT4. dot4_small is for operands x whose bytes are below 128. */
+static const char dot4_head[] = "inline %s __attribute__((overloadable)) %s(%s x, %s y, %s z) {";
+#define DOT4_HEAD(out, t, name) bl_text_printf(out, dot4_head, t, name, t, t, t)
+
+static void dot4_small_is_dot4(bl_text *out, const char *t)
+{
+    DOT4_HEAD(out, t, "dot4_small");
+    bl_text_puts(out, " return dot4(x, y, z); }\n");
+}
+
+static const char *int_type(char t[16], int lanes)
+{
+    snprintf(t, 16, lanes > 1 ? "int%d" : "int", lanes);
+    return t;
+}
+
+static void prelude_vnni(bl_text *out, const char *real, int lanes)
+{
+    char text[16];
+    const char *t = int_type(text, lanes);
+
+    (void)real; /* the type is always int */
+    DOT4_HEAD(out, t, "dot4");
+    bl_text_puts(out, " __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(z) : \"v\"(x), \"v\"(y)); return z; }\n");
+    dot4_small_is_dot4(out, t);
+}
+
+static void prelude_dp4a(bl_text *out, const char *real, int lanes)
+{
+    (void)real; /* the type is always int */
+    (void)lanes;
+    DOT4_HEAD(out, "int", "dot4");
+    bl_text_puts(out, " asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(z) : \"r\"(x), \"r\"(y)); return z; }\n");
+    dot4_small_is_dot4(out, "int");
+}
+
+/* By pmaddubsw, which adds two products in 16 bits and saturates: dot4 gives it one byte of each pair at a time. */
+static void prelude_dot4_pairs(bl_text *out, const char *t, int lanes)
+{
+    static const char *const has[BL_MAX_LANES + 1] = {[4] = "__SSSE3__", [8] = "__AVX2__", [16] = "__AVX512BW__"};
+
+    bl_text_printf(out,
+                   "#if defined(__clang__) && defined(%s)\n#define HAS_PAIRS_%d\n"
+                   "typedef char dot4_bytes_%d __attribute__((ext_vector_type(%d)));\n"
+                   "typedef short dot4_shorts_%d __attribute__((ext_vector_type(%d)));\n",
+                   has[lanes], lanes, lanes, 4 * lanes, lanes, 2 * lanes);
+    DOT4_HEAD(out, t, "dot4_small");
+    bl_text_printf(out,
+                   "\n  return z + __builtin_ia32_pmaddwd%d(__builtin_ia32_pmaddubsw%d(__builtin_astype(x, dot4_bytes_%d), "
+                   "__builtin_astype(y, dot4_bytes_%d)), (dot4_shorts_%d)(1)); }\n",
+                   32 * lanes, 32 * lanes, lanes, lanes, lanes);
+    DOT4_HEAD(out, t, "dot4");
+    bl_text_puts(out, "\n  return dot4_small(x & 0x00ff00ff, y, dot4_small((x >> 8) & 0x00ff00ff, y >> 8, z)); }\n#endif\n");
+}
+
+static void prelude_dot4(bl_text *out, const char *real, int lanes)
+{
+    char text[16];
+    const char *t = int_type(text, lanes);
+
+    (void)real; /* the type is always int */
+    if (lanes >= 4)
+        prelude_dot4_pairs(out, t, lanes);
+    bl_text_printf(out, "#ifndef HAS_PAIRS_%d\n", lanes);
+    DOT4_HEAD(out, t, "dot4");
+    for (int i = 0; i < 4; i++)
+        bl_text_printf(out, "\n  z = as_%s(as_u%s(z) + as_u%s((x >> %d & 255) * (y << %d >> 24)));", t, t, t, 8 * i, 24 - 8 * i);
+    bl_text_puts(out, "\n  return z; }\n");
+    dot4_small_is_dot4(out, t);
+    bl_text_puts(out, "#endif\n");
+}
+
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
 static void prelude_to_odd(bl_text *out, const char *real, int lanes)
 {
@@ -494,6 +566,7 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 typedef struct needs {
     bool stream, whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
+    bool dot4[BL_MAX_LANES + 1];
     bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors that the kernel moves between memory and registers */
     bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that the kernel gathers or scatters by calls */
 } needs;
@@ -520,6 +593,7 @@ static needs opencl_survey(const bl_linear *linear, const cold_kind *cold)
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
         n.sin = n.sin || op == BL_OP_SIN;
+        n.dot4[inst->lanes] = n.dot4[inst->lanes] || op == BL_OP_DOT4;
         n.extremes =
             n.extremes || ((op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_FOLD) && bl_dtype_is_float((bl_dtype)inst->dtype));
     }
@@ -556,6 +630,11 @@ static bl_status opencl_begin(const bl_linear *linear, const bl_device_info *inf
             once(out, "extremes", "float", lanes, prelude_extremes);
         if (n.extremes && n.f64)
             once(out, "extremes", "double", lanes, prelude_extremes);
+        if (n.dot4[lanes])
+            once(out, "dot4", "int", lanes,
+                 info->dot4 == BL_DOT4_VNNI && lanes >= 4   ? prelude_vnni
+                 : info->dot4 == BL_DOT4_DP4A && lanes == 1 ? prelude_dp4a
+                                                            : prelude_dot4);
         if (n.sin)
             once(out, "sin", "float", lanes, prelude_sin);
         if (n.sin && n.f64)

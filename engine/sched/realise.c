@@ -564,48 +564,6 @@ static bool realise_is_outer(view *v, const bl_node *node)
     return node->nsrc > 1;
 }
 
-enum {
-    MOST_UNPACKED = 16,  /* bytes of float32 for each byte of 2-bit codes */
-    MOST_UNPACKING = 128 /* nodes that unpack codes; block_linear has up to 60 */
-};
-
-/* Does the value only unpack codes that an input packs into bytes, as a quantized weight does? Then it is larger than its
- * sources: writing and reading it costs more memory and bandwidth than unpacking the codes at each use. */
-static bool is_unpacked(const bl_node *tensor)
-{
-    const bl_node *seen[MOST_UNPACKING] = {tensor};
-    int64_t bytes = 0, own = 0;
-    bool bits = false;
-    int n = 1;
-
-    for (int i = 0; i < n; i++) {
-        const bl_node *node = seen[i];
-        bl_op_class class = bl_op_get_class((bl_op)node->op);
-        int64_t elements = sched_elements(node);
-        if (elements > INT32_MAX)
-            return false;
-        if (node->op == BL_OP_INPUT)
-            bytes += elements * (int64_t)bl_dtype_bytes((bl_dtype)node->dtype);
-        else if (class == BL_CLASS_ALU
-                     ? sched_own_weight(node) > 1
-                     : class != BL_CLASS_MOVE && node->op != BL_OP_GATHER && node->op != BL_OP_CONST && node->op != BL_OP_IOTA)
-            return false;
-        bits = bits || node->op == BL_OP_AND || node->op == BL_OP_SHR;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            int at = 0;
-            while (at < n && seen[at] != node->src[k])
-                at++;
-            if (node->src[k]->dtype == BL_INDEX || at < n)
-                continue;
-            if (n == MOST_UNPACKING)
-                return false;
-            seen[n++] = node->src[k];
-        }
-    }
-    own = sched_elements(tensor) * (int64_t)bl_dtype_bytes((bl_dtype)tensor->dtype);
-    return bits && own > bytes && own <= MOST_UNPACKED * bytes;
-}
-
 /* A costly value inside a reduction that does not depend on all loops of the reduction is computed repeatedly: the topmost
  * such values get buffers. */
 static int cut_costly(view *v, const bl_node *reduce)
@@ -631,7 +589,7 @@ static int cut_costly(view *v, const bl_node *reduce)
                        : cost; /* each part would be written by a kernel of its own, with the padding around it */
             bool many = s->options->group_columns == 0 && all / MANY_USES >= sched_elements(tensor);
             cover = cost >= (many ? COSTLY_MANY : COSTLY) && all / REUSED >= sched_elements(tensor);
-            if (cover && !is_unpacked(tensor)) /* the parts of an unpacked value get no buffer either */
+            if (cover && !sched_is_unpacked(tensor)) /* the parts of an unpacked value get no buffer either */
                 marked += realise_mark(s, sched_position(s, tensor));
         }
         for (uint32_t k = 0; cover && k < node->nsrc; k++)

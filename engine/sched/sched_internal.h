@@ -192,6 +192,9 @@ int64_t sched_elements(const bl_node *node); /* number of elements of a tensor a
 /* Give a reduction's result a buffer, as late as its size stays the same: after the elementwise ops that only it feeds (bias,
  * relu). False if it has one already. */
 bool sched_cut_after(sched *s, const bl_node *reduce);
+/* Does the value only unpack codes that an input packs into bytes or words, as a quantised weight does? Writing and reading it
+ * moves no fewer bytes than reading the codes at each use. */
+bool sched_is_unpacked(const bl_node *tensor);
 int sched_own_weight(const bl_node *node); /* rough number of scalar ops per element, without those of its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
 /* Compute the weight of each value from position |first| to |last|. A value with a buffer has weight 0. */

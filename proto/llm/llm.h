@@ -31,6 +31,7 @@ typedef struct bl_llm_options {
     int64_t rows, chunk;   /* largest number of texts of a run, and of tokens per text of a run; 0: 32, 256 */
     size_t max_bytes;      /* limit of the import's host memory, without its result; 0: 1 GiB */
     double max_seconds;    /* time limit of the import; 0: none */
+    bool exact;            /* products with quantised weights take float32 activations instead of int8 */
     const char *pooling;   /* "none", "mean", "cls" or "last" make an embedding model; NULL: the files decide */
 } bl_llm_options;
 

@@ -43,28 +43,40 @@ typedef struct plane_source {
     const bl_llm_tensor *tensor;
     const bl_quant_type *type; /* NULL: a plain tensor */
     int plane;
-    int64_t rows; /* rows of a part */
-    size_t bytes; /* bytes of the plane in a part */
+    int64_t rows, matrices; /* rows of a matrix, and matrices of a part */
+    size_t bytes;           /* bytes of the plane in a part */
 } plane_source;
 
-/* Fills a plane from MXFP4 with separate codes and scales: builds each block in ggml's layout and repacks the block. */
-static void fill_packed(const plane_source *from, char *to)
+/* Builds blocks of ggml's MXFP4 from separate codes and scales: ggml's byte i has elements i and i + 16, the folder's byte i has
+ * elements 2i and 2i + 1. */
+static void join_blocks(const char *codes, const char *scales, int64_t count, uint8_t *block)
 {
-    const bl_llm_tensor *tensor = from->tensor;
-    const int64_t per_row = tensor->dim[0] / from->type->block;
-    const size_t bytes = from->bytes / (size_t)from->rows;
-    const char *codes = tensor->parts[0].data, *scales = tensor->scales.data;
-    for (int64_t b = 0; b < from->rows * per_row; b++) {
-        uint8_t block[17];
-        void *planes[BL_QUANT_PLANES] = {NULL};
+    for (int64_t b = 0; b < count; b++, block += 17) {
         block[0] = (uint8_t)scales[b];
-        for (int i = 0; i < 16;
-             i++) { /* ggml's byte i has elements i and i + 16, the folder's byte i has elements 2i and 2i + 1 */
+        for (int i = 0; i < 16; i++) {
             uint8_t low = (uint8_t)codes[b * 16 + i / 2], high = (uint8_t)codes[b * 16 + 8 + i / 2];
             block[1 + i] = (uint8_t)((low >> (i % 2 * 4) & 15) | (high >> (i % 2 * 4) & 15) << 4);
         }
-        planes[from->plane] = to + (size_t)b * (bytes / (size_t)per_row);
-        bl_quant_fill(from->type, 0, 1, from->type->block, block, planes);
+    }
+}
+
+/* Fills a plane from MXFP4 with separate codes and scales, a block of each row of a group at a time. */
+static void fill_packed(const plane_source *from, char *to)
+{
+    const int64_t per_row = from->tensor->dim[0] / from->type->block, groups = bl_quant_groups(from->rows);
+    const size_t step = from->bytes / (size_t)(groups * from->matrices * per_row);
+    for (int64_t at = 0; at < groups * from->matrices * per_row; at++) {
+        uint8_t blocks[BL_QUANT_ROWS * 17];
+        void *planes[BL_QUANT_PLANES] = {NULL};
+        int64_t group = at / per_row, rows = from->rows - group % groups * BL_QUANT_ROWS;
+        int64_t row = group / groups * from->rows + group % groups * BL_QUANT_ROWS;
+        rows = rows < BL_QUANT_ROWS ? rows : BL_QUANT_ROWS;
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t b = (row + r) * per_row + at % per_row;
+            join_blocks(from->tensor->parts[0].data + b * 16, from->tensor->scales.data + b, 1, blocks + r * 17);
+        }
+        planes[from->plane] = to + (size_t)at * step;
+        bl_quant_fill(from->type, rows, from->type->block, blocks, planes);
     }
 }
 
@@ -76,13 +88,18 @@ static void fill_plane(const void *source, void *out)
         return;
     }
     for (int i = 0; i < from->tensor->nparts; i++) {
-        void *planes[BL_QUANT_PLANES] = {NULL};
+        const char *data = from->tensor->parts[i].data;
         char *to = (char *)out + (size_t)i * from->bytes;
-        planes[from->plane] = to;
-        if (from->type == NULL)
-            memcpy(to, from->tensor->parts[i].data, from->bytes);
-        else
-            bl_quant_fill(from->type, 0, from->rows, from->tensor->dim[0], from->tensor->parts[i].data, planes);
+        if (from->type == NULL) {
+            memcpy(to, data, from->bytes);
+            continue;
+        }
+        size_t matrix = (size_t)(from->rows * (from->tensor->dim[0] / from->type->block)) * (size_t)from->type->bytes;
+        for (int64_t k = 0; k < from->matrices; k++) {
+            void *planes[BL_QUANT_PLANES] = {NULL};
+            planes[from->plane] = to + (size_t)k * (from->bytes / (size_t)from->matrices);
+            bl_quant_fill(from->type, from->rows, from->tensor->dim[0], data + (size_t)k * matrix, planes);
+        }
     }
 }
 
@@ -114,22 +131,23 @@ static bool add_plain(bl_llm_graph *g, bl_llm_tensor *tensor, bl_dtype dtype)
 static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_type *type)
 {
     bl_quant_plane plane[BL_QUANT_PLANES];
-    int64_t rows = 1;
-    for (int i = 1; i < tensor->ndim; i++)
-        rows *= tensor->dim[i];
-    int n = tensor->ndim < 2 ? 0 : bl_quant_planes(type, rows, tensor->dim[0], plane);
+    int64_t matrices = 1;
+    for (int i = 2; i < tensor->ndim; i++)
+        matrices *= tensor->dim[i];
+    int n = tensor->ndim < 2 ? 0 : bl_quant_planes(type, tensor->dim[1], tensor->dim[0], plane);
     if (n == 0)
         return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" of %s has rows of %lld; rows must be whole blocks of %d",
                            tensor->name, type->name, (long long)tensor->dim[0], type->block) != NULL;
     for (int i = 0; i < n; i++) {
         bl_tensor_value content = {.dtype = plane[i].dtype};
         const char *name = bl_arena_printf(g->scratch, "%s.%s", tensor->name, plane[i].suffix);
-        for (int d = tensor->ndim - 1; d > 0; d--)
+        for (int d = tensor->ndim - 1; d > 1; d--)
             content.dim[content.ndim++] = tensor->dim[d];
-        for (int d = 1; d < plane[i].ndim; d++)
+        for (int d = 0; d < plane[i].ndim; d++)
             content.dim[content.ndim++] = plane[i].dim[d];
         if (name == NULL ||
-            !llm_weights_add_part(g, tensor, name, &(plane_source){tensor, type, i, rows / tensor->nparts, 0}, &content))
+            !llm_weights_add_part(g, tensor, name, &(plane_source){tensor, type, i, tensor->dim[1], matrices / tensor->nparts, 0},
+                                  &content))
             return false;
     }
     return true;
@@ -152,6 +170,11 @@ static bool make_states(bl_llm_graph *g, bl_llm_tensor *tensor)
 }
 
 /* ---- uses */
+
+static const char *activations_of(const bl_llm_graph *g)
+{
+    return g->options->exact ? "float32" : "int8";
+}
 
 bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
 {
@@ -181,10 +204,11 @@ bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
     if (tensor->transposed)
         recipe = "matmul($0, $1)";
     else if (plain_dtype(tensor->type) == BL_DTYPE_COUNT)
-        recipe = "block_linear($0, $2..., format=$3)";
+        recipe = "block_linear($0, $2..., format=$3, rows=$4, activations=$5)";
     const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
     x = bl_llm_make(g, recipe,
-                    ARGS(V(x), V(tensor->value[0]), VS(tensor->nvalues, tensor->value), T(type != NULL ? type->name : "")));
+                    ARGS(V(x), V(tensor->value[0]), VS(tensor->nvalues, tensor->value), T(type != NULL ? type->name : ""),
+                         I(tensor->dim[1]), T(activations_of(g))));
     return bias != NULL ? bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(bias))) : x;
 }
 
@@ -217,8 +241,10 @@ bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char 
     if (tensor->transposed)
         recipe = "matmul(unsqueeze($0, axis=-2), $1)";
     else if (type != NULL)
-        recipe = "block_linear(unsqueeze($0, axis=-2), $2..., format=$3)";
-    x = bl_llm_make(g, recipe, ARGS(V(x), V(part[0]), VS(tensor->nvalues, part), T(type != NULL ? type->name : "")));
+        recipe = "block_linear(unsqueeze($0, axis=-2), $2..., format=$3, rows=$4, activations=$5)";
+    x = bl_llm_make(g, recipe,
+                    ARGS(V(x), V(part[0]), VS(tensor->nvalues, part), T(type != NULL ? type->name : ""), I(tensor->dim[1]),
+                         T(activations_of(g))));
     x = bl_llm_make(g, "squeeze($0, axis=-2)", ARGS(V(x)));
     return bias != NULL ? bl_llm_make(g, "add($0, take($1, $2))", ARGS(V(x), V(bias), V(chosen))) : x;
 }
@@ -232,7 +258,7 @@ bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
         return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is not a matrix", tensor->name);
     const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
     if (type != NULL)
-        return bl_llm_make(g, "block_take($0, $1..., format=$2)",
-                           ARGS(V(ids), VS(tensor->nvalues, tensor->value), T(type->name)));
+        return bl_llm_make(g, "block_take($0, $1..., format=$2, rows=$3)",
+                           ARGS(V(ids), VS(tensor->nvalues, tensor->value), T(type->name), I(tensor->dim[1])));
     return bl_llm_make(g, "cast(take($0, $1), dtype=float32)", ARGS(V(tensor->value[0]), V(ids)));
 }

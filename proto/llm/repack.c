@@ -59,15 +59,35 @@ static void spread_six(const uint8_t *codes, const uint8_t *high, uint8_t *out)
     }
 }
 
-/* Packs |bits| bits of each of |block| codes, from bit |from| on, in the layout of the planes: 16 lanes, one byte each. */
-static void pack_bits(const uint8_t *code, int block, int from, int bits, uint8_t *out)
+/* Types with blocks of 32: 16 bytes have the low nibbles of 16 codes, then the high nibbles of 16 more, and bit e of the word
+ * |high| is the fifth bit of code e.  A Q8_0 code is stored with 128 added. */
+static void spread_small(const bl_quant_type *type, const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
-    int count = 8 / bits;
-    for (int at = 0; at < block; at += BL_QUANT_LANES * count, out += BL_QUANT_LANES) {
-        memset(out, 0, BL_QUANT_LANES);
-        for (int k = 0; k < count; k++) {
-            for (int j = 0; j < BL_QUANT_LANES; j++)
-                out[j] = (uint8_t)(out[j] | (code[at + k * BL_QUANT_LANES + j] >> from & ((1 << bits) - 1)) << (k * bits));
+    for (int e = 0; e < 32; e++) {
+        uint8_t code = type->codes == 8 ? codes[e] ^ 128 : codes[e % 16] >> (e / 16 * 4) & 15;
+        out[e] = (uint8_t)(high == NULL ? code : code | (high[e / 8] >> e % 8 & 1) << 4);
+    }
+}
+
+/* IQ4_XS: chunks of 32 codes as in a block of 32. */
+static void spread_chunks(const uint8_t *codes, uint8_t *out)
+{
+    for (int e = 0; e < 256; e++)
+        out[e] = codes[e / 32 * 16 + e % 16] >> (e % 32 / 16 * 4) & 15;
+}
+
+/* Packs |bits| bits of each of |block| codes, from bit |from| on, into the words of one row of the plane; |out| is the first word
+ * of the row. */
+static void pack_words(const uint8_t *code, int block, int from, int bits, uint32_t *out)
+{
+    for (int chunk = 0; chunk < block; chunk += BL_QUANT_CHUNK, out += bits * BL_QUANT_ROWS) {
+        for (int word = 0; word < bits; word++) {
+            uint32_t packed = 0;
+            for (int i = word * 8 / bits; i < (word + 1) * 8 / bits; i++) {
+                for (int j = 0; j < 4; j++)
+                    packed |= (uint32_t)(code[chunk + 4 * i + j] >> from & ((1 << bits) - 1)) << (8 * j + i * bits % 8);
+            }
+            out[word * BL_QUANT_ROWS] = packed;
         }
     }
 }
@@ -121,10 +141,11 @@ static void fill_scales(const bl_quant_type *type, const uint8_t *s, uint8_t *sc
 
 /* ---- a block */
 
-/* Destinations of the fields of one block; NULL: skip the field. */
-typedef struct places {
-    uint8_t *codes, *high, *scale, *scales, *minimum, *minimums;
-} places;
+/* The fields of a block. */
+typedef struct block_fields {
+    uint8_t code[MOST_BLOCK], scales[16], minimums[16];
+    uint16_t scale, minimum;
+} block_fields;
 
 /* 2^(|e| - 127) / 2 as bfloat16; for |e| below 2 a subnormal number. */
 static uint16_t repack_power_of_two(uint8_t e)
@@ -132,85 +153,111 @@ static uint16_t repack_power_of_two(uint8_t e)
     return (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
 }
 
-static void fill_codes(const bl_quant_type *type, const fields *at, const uint8_t *block, const places *to)
+static void spread_codes(const bl_quant_type *type, const fields *at, const uint8_t *block, uint8_t *code)
 {
-    uint8_t code[MOST_BLOCK];
-    const uint8_t *high = at->high < 0 ? NULL : block + at->high;
+    const uint8_t *codes = block + at->codes, *high = at->high < 0 ? NULL : block + at->high;
 
-    if (to->codes == NULL && to->high == NULL)
-        return;
-    if (type->block == 32) { /* ggml's layout is that of the planes */
-        if (to->codes != NULL)
-            memcpy(to->codes, block + at->codes, (size_t)type->codes * 4);
-        if (to->high != NULL)
-            memcpy(to->high, high, 4);
-        return;
-    }
-    if (type->id == BL_QUANT_IQ4_XS) {
-        memcpy(to->codes, block + at->codes, 128);
-        return;
-    }
-    if (type->codes == 2)
-        spread_quarters(block + at->codes, high, code);
+    if (type->block == 32)
+        spread_small(type, codes, high, code);
+    else if (type->id == BL_QUANT_IQ4_XS)
+        spread_chunks(codes, code);
+    else if (type->codes == 2)
+        spread_quarters(codes, high, code);
     else if (type->high == 2)
-        spread_six(block + at->codes, high, code);
+        spread_six(codes, high, code);
     else
-        spread_halves(block + at->codes, high, code);
-    if (to->codes != NULL)
-        pack_bits(code, type->block, 0, type->codes, to->codes);
-    if (to->high != NULL)
-        pack_bits(code, type->block, type->codes, type->high, to->high);
+        spread_halves(codes, high, code);
 }
 
-static void fill_block(const bl_quant_type *type, const uint8_t *block, const places *to)
+static void read_block(const bl_quant_type *type, const uint8_t *block, bool codes, bool subs, block_fields *out)
 {
     const fields *at = &layout[type->id];
-    uint8_t unwanted[16];
 
-    if (to->scale != NULL && type->id == BL_QUANT_MXFP4) {
-        uint16_t scale = repack_power_of_two(block[0]);
-        memcpy(to->scale, &scale, 2);
-    } else if (to->scale != NULL) {
-        memcpy(to->scale, block + at->scale, 2);
-    }
-    if (to->minimum != NULL)
-        memcpy(to->minimum, block + at->minimum, 2);
-    fill_codes(type, at, block, to);
-    if (to->scales != NULL || to->minimums != NULL)
-        fill_scales(type, block + at->sub, to->scales != NULL ? to->scales : unwanted,
-                    to->minimums != NULL ? to->minimums : unwanted);
+    if (type->id == BL_QUANT_MXFP4)
+        out->scale = repack_power_of_two(block[0]);
+    else
+        memcpy(&out->scale, block + at->scale, 2);
+    if (at->minimum >= 0)
+        memcpy(&out->minimum, block + at->minimum, 2);
+    if (codes)
+        spread_codes(type, at, block, out->code);
+    if (subs)
+        fill_scales(type, block + at->sub, out->scales, out->minimums);
 }
 
-/* Finds the plane with the suffix, and its bytes per block. */
-static uint8_t *find_plane(const bl_quant_plane *plane, int n, void *const *planes, const char *suffix, size_t *bytes)
+/* ---- planes */
+
+enum { CODES, HIGH, SCALE, SCALES, MINIMUM, MINIMUMS };
+
+/* The planes by the enum above, and where row |lane| of a group has its first number of block |b| of the group's row. */
+typedef struct destination {
+    char *plane[BL_QUANT_PLANES];
+    int64_t block; /* number of the block among those of all groups */
+    int lane;
+} destination;
+
+/* The first of |count| numbers of |bytes| bytes that the block has in a row of the plane. */
+static void *place_in(const destination *to, int plane, int64_t count, size_t bytes)
 {
-    for (int i = 0; i < n; i++) {
-        if (strcmp(plane[i].suffix, suffix) == 0) {
-            *bytes = plane[i].bytes;
-            return planes[i];
-        }
-    }
-    *bytes = 0;
-    return NULL;
+    return to->plane[plane] + ((size_t)(to->block * count) * BL_QUANT_ROWS + (size_t)to->lane) * bytes;
 }
 
-void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64_t columns, const void *blocks,
-                   void *const *planes)
+static void put_bytes(const destination *to, int plane, const uint8_t *from, int count)
+{
+    uint8_t *out = place_in(to, plane, count, 1);
+    for (int i = 0; i < count; i++)
+        out[i * BL_QUANT_ROWS] = from[i];
+}
+
+static void put_block(const bl_quant_type *type, const block_fields *block, const destination *to)
+{
+    const int chunks = type->block / BL_QUANT_CHUNK, subs = type->block / bl_quant_sub(type);
+
+    if (to->plane[CODES] != NULL)
+        pack_words(block->code, type->block, 0, type->codes, place_in(to, CODES, (int64_t)chunks * type->codes, 4));
+    if (to->plane[HIGH] != NULL)
+        pack_words(block->code, type->block, type->codes, type->high, place_in(to, HIGH, (int64_t)chunks * type->high, 4));
+    if (to->plane[SCALE] != NULL)
+        memcpy(place_in(to, SCALE, 1, 2), &block->scale, 2);
+    if (to->plane[MINIMUM] != NULL)
+        memcpy(place_in(to, MINIMUM, 1, 2), &block->minimum, 2);
+    if (to->plane[SCALES] != NULL)
+        put_bytes(to, SCALES, block->scales, subs);
+    if (to->plane[MINIMUMS] != NULL)
+        put_bytes(to, MINIMUMS, block->minimums, subs);
+}
+
+/* Sort the planes of the type by the enum. */
+static void sort_planes(const bl_quant_type *type, void *const *planes, destination *to)
 {
     static const char *const suffix[BL_QUANT_PLANES] = {"codes", "high", "scale", "scales", "minimum", "minimums"};
     bl_quant_plane plane[BL_QUANT_PLANES];
-    uint8_t *base[BL_QUANT_PLANES];
-    size_t step[BL_QUANT_PLANES];
     int n = bl_quant_planes(type, 1, type->block, plane);
+
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < BL_QUANT_PLANES; k++)
+            to->plane[k] = strcmp(plane[i].suffix, suffix[k]) == 0 ? planes[i] : to->plane[k];
+    }
+}
+
+void bl_quant_fill(const bl_quant_type *type, int64_t rows, int64_t columns, const void *blocks, void *const *planes)
+{
+    destination to = {{NULL}, 0, 0};
     int64_t per_row = columns / type->block;
 
-    for (int i = 0; i < BL_QUANT_PLANES; i++)
-        base[i] = find_plane(plane, n, planes, suffix[i], &step[i]);
-    for (int64_t b = first * per_row; b < last * per_row; b++) {
-        uint8_t *to[BL_QUANT_PLANES];
-        for (int i = 0; i < BL_QUANT_PLANES; i++)
-            to[i] = base[i] != NULL ? base[i] + (size_t)b * step[i] : NULL;
-        fill_block(type, (const uint8_t *)blocks + (size_t)b * (size_t)type->bytes,
-                   &(places){to[0], to[1], to[2], to[3], to[4], to[5]});
+    sort_planes(type, planes, &to);
+    bool codes = to.plane[CODES] != NULL || to.plane[HIGH] != NULL, subs = to.plane[SCALES] != NULL || to.plane[MINIMUMS] != NULL;
+    for (int64_t group = 0; group < bl_quant_groups(rows); group++) {
+        for (int64_t b = 0; b < per_row; b++) {
+            to.block = group * per_row + b;
+            for (to.lane = 0; to.lane < BL_QUANT_ROWS; to.lane++) {
+                int64_t row = group * BL_QUANT_ROWS + to.lane;
+                block_fields block = {{0}, {0}, {0}, 0, 0};
+                if (row < rows)
+                    read_block(type, (const uint8_t *)blocks + (size_t)(row * per_row + b) * (size_t)type->bytes, codes, subs,
+                               &block);
+                put_block(type, &block, &to);
+            }
+        }
     }
 }

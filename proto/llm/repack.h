@@ -8,10 +8,8 @@
 
 #include <stdint.h>
 
-/* Repacks rows |first| to |last| - 1 of a matrix with |columns| columns, a multiple of type->block.  |blocks|: the whole matrix
- * as stored in the file.  planes[i]: writable memory for the whole plane i of bl_quant_planes, aligned to 16 bytes; NULL: skip
- * the plane. */
-void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64_t columns, const void *blocks,
-                   void *const *planes);
+/* Repacks a matrix with |columns| columns, a multiple of type->block.  |blocks|: the matrix as stored in the file.  planes[i]:
+ * writable memory for plane i of bl_quant_planes, aligned to 16 bytes; NULL: skip the plane. */
+void bl_quant_fill(const bl_quant_type *type, int64_t rows, int64_t columns, const void *blocks, void *const *planes);
 
 #endif

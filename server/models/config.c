@@ -461,6 +461,14 @@ static bl_status config_read_pooling(reader *r, const bl_json *at, const char *t
                               text);
 }
 
+static bl_status read_activations(reader *r, const bl_json *at, const char *text)
+{
+    r->out->exact = strcmp(text, "float32") == 0;
+    return r->out->exact || strcmp(text, "int8") == 0
+               ? BL_OK
+               : bl_json_fail(at, r->err, BL_EINVAL, "activations is \"%.40s\"; it must be \"int8\" or \"float32\"", text);
+}
+
 /* Read {"entry": {"string_value": "main"}}: a string of the configuration, or the value that |read| makes of it. */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
@@ -485,6 +493,7 @@ static bl_status read_parameters(reader *r, const bl_json *at)
                 {"draft_min", NULL, read_draft_min},
                 {"draft_p_min", NULL, read_draft_p_min},
                 {"share_prefix", NULL, read_share},
+                {"activations", NULL, read_activations},
                 {"pooling", NULL, config_read_pooling},
                 {"chat_template", &out->openai.chat_template, NULL},
                 {"defaults", &out->openai.defaults, NULL},

@@ -110,6 +110,7 @@ typedef struct bl_model_config {
     int ninputs, noutputs;
     bl_config_tensor *inputs, *outputs;
     const char *entry;   /* the entry of the program; NULL: the only one, or "main" */
+    bool exact;          /* a language model multiplies quantised weights by float32 activations; else by int8 */
     const char *picture; /* the input that takes the pixels of an encoded picture; or NULL */
     bl_config_generation generation;
     bl_config_draft draft;

@@ -219,6 +219,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
                               .context = version->config.generation.context,
                               .chunk = version->config.generation.chunk,
                               .rows = version->config.max_batch_size > 0 ? version->config.max_batch_size : 0,
+                              .exact = version->config.exact,
                               .pooling = version->config.words.pooling,
                               .max_bytes = set->max_compile,
                               .max_seconds = set->max_compile_seconds};

@@ -637,6 +637,7 @@ static void put_parameters(const bl_model_version *version, bl_text *out)
                 {"mask", config->words.mask},
                 {"types", config->words.types},
                 {"picture", picture_name(version)},
+                {"activations", config->exact ? "float32" : NULL},
                 {"pooling", config->words.pooling},
                 {"context", config->generation.context > 0 ? context : NULL},
                 {"chunk", config->generation.chunk > 0 ? chunk : NULL},

@@ -13,8 +13,8 @@ from training_jobs import J, wait
 P = "/api/v1/programs"
 KIND = "urn:beamline:error:eindex"
 ROWS = {"dtype": "float32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}
-VALUES = {"x": ROWS, "p": [[[1, 2]]], "codes": {"dtype": "uint8", "shape": [2, 1, 16], "data": list(range(32))},
-          "scale": {"dtype": "float16", "shape": [2, 1], "data": [1, 2]}}
+VALUES = {"x": ROWS, "p": [[[1, 2]]], "codes": {"dtype": "int32", "shape": [1, 1, 4, 16], "data": list(range(64))},
+          "scale": {"dtype": "float16", "shape": [1, 1, 16], "data": [1, 2] * 8}}
 NO_INDEX = {"left_shift", "right_shift"}  # integer ops without indices; random keys are recognised by name
 
 
@@ -29,7 +29,7 @@ def node(id, op, *sources, **attrs):
 # op, its sources and attributes, valid indices by input, invalid indices, and parts of the message
 OPS = (
     ("take", ("x", "i"), {"axis": 1}, {"i": ints(0, -3, 2)}, {"i": ints(0, 3, 5)}, "take: index 3 at [1] is out of range: axis 1 of x has size 3; it must be from -3 to 2"),
-    ("block_take", ("i", "codes", "scale"), {"format": "q4_0"}, {"i": ints(0, -2, 1)}, {"i": ints(0, 2)},
+    ("block_take", ("i", "codes", "scale"), {"format": "q4_0", "rows": 2}, {"i": ints(0, -2, 1)}, {"i": ints(0, 2)},
      "block_take: index 2 at [1] is out of range: axis 0 of x has size 2; it must be from -2 to 1"),
     ("gather", ("x", "i"), {"axis": 0}, {"i": ints(-2, 1, 0, shape=[1, 3])}, {"i": ints(0, 1, -3, shape=[1, 3])},
      "gather: index -3 at [0, 2] is out of range: axis 0 of x has size 2; it must be from -2 to 1"),

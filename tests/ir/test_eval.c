@@ -125,6 +125,13 @@ static bool reference(bl_op op, bl_dtype d, wide x, wide y, wide z, wide *out)
     case BL_OP_FMA:
         *out = (wide)((uint64_t)x * (uint64_t)y + (uint64_t)z);
         return true;
+    case BL_OP_DOT4:
+        *out = z;
+        for (int i = 0; i < 4; i++) {
+            int byte = (int)((uint64_t)y >> 8 * i & 255);
+            *out += (wide)((uint64_t)x >> 8 * i & 255) * (byte < 128 ? byte : byte - 256);
+        }
+        return d == BL_I32;
     default:
         return false;
     }
@@ -312,7 +319,7 @@ static void floats_are_total(void **state)
         for (int k = 0; k < BL_OP_COUNT; k++) {
             bl_op op = (bl_op)k;
             bl_scalar v[3] = {{.f = x}, {.f = y}, {.f = x}}, swapped[3] = {{.f = y}, {.f = x}, {.f = x}};
-            bool integer_only = (ops[k].flags & (BL_OPF_INT | BL_OPF_BOOL)) != 0 || op == BL_OP_NOT;
+            bool integer_only = (ops[k].flags & (BL_OPF_INT | BL_OPF_BOOL | BL_OPF_WORDS)) != 0 || op == BL_OP_NOT;
             bl_scalar got;
 
             if (ops[k].class != BL_CLASS_ALU || integer_only || op == BL_OP_CAST || op == BL_OP_BITCAST || op == BL_OP_WHERE)

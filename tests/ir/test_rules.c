@@ -115,6 +115,8 @@ static bool op_takes(bl_op op, bl_dtype dtype)
 {
     unsigned flags = bl_op_flags(op);
 
+    if (flags & BL_OPF_WORDS)
+        return dtype == BL_I32;
     if (bl_dtype_is_float(dtype))
         return (flags & BL_OPF_INT) == 0 && op != BL_OP_NOT;
     if (flags & BL_OPF_FLOAT)

@@ -22,8 +22,7 @@ int main(int argc, char **argv)
         data[i] = malloc(plane[i].bytes + 1);
     if (blocks == NULL || fread(blocks, 1, bytes, stdin) != bytes)
         return 2;
-    bl_quant_fill(type, 0, rows / 2, columns, blocks, data);
-    bl_quant_fill(type, rows / 2, rows, columns, blocks, data);
+    bl_quant_fill(type, rows, columns, blocks, data);
     for (int i = 0; i < n; i++) {
         fprintf(stderr, "%s", bl_dtype_name(plane[i].dtype));
         for (int d = 0; d < plane[i].ndim; d++)

@@ -51,47 +51,6 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Products of one row with AVX2: a short loop over codes is fully vectorised, so that a vector of codes fills a register. */
-static void test_lanes_of_codes(void **state)
-{
-    static const bl_target target = {.units = 2,
-                                     .vector_bits = 256,
-                                     .registers = 16,
-                                     .cache_bytes = 1 << 19,
-                                     .subgroup = 1,
-                                     .max_local = 1,
-                                     .local_bytes = 1 << 19,
-                                     .max_params = 32};
-    static const struct {
-        const char *format, *codes, *moves;
-    } rows[] = {{"q4_0", "'dtype': 'uint8', 'shape': [576, 48, 16]", "split(r1, vector, 16)"},
-                {"q8_0", "'dtype': 'int8', 'shape': [576, 48, 32]", "split(r1, vector, 8)"}};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char document[512];
-        test_graph graph;
-        bl_schedule *schedule = NULL;
-        bl_tune tune;
-        bl_text text = {0};
-
-        snprintf(document, sizeof document,
-                 "{'inputs': {'x': {'dtype': 'float32', 'shape': [1, 1536]}, 'codes': {%s}, 'scale': {'dtype': 'float16', "
-                 "'shape': [576, 48]}}, 'nodes': [{'id': 'y', 'op': 'block_linear', 'in': ['x', 'codes', 'scale'], 'attrs': "
-                 "{'format': '%s'}}], 'outputs': ['y']}",
-                 rows[i].codes, rows[i].format);
-        test_graph_open(document, &graph);
-        schedule = test_graph_schedule(&graph, target.units);
-        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
-        bl_heuristic(&tune, &target);
-        bl_tune_print(&tune, &text);
-        if (strstr(bl_text_get(&text), rows[i].moves) == NULL)
-            fail_msg("%s: \"%s\" has no \"%s\"", rows[i].format, bl_text_get(&text), rows[i].moves);
-        bl_text_fini(&text);
-        test_graph_close(&graph);
-    }
-}
-
 /* A padded picture under windows with a stride of two is materialized once, not once per position of a window. */
 static void test_edges_apart(void **state)
 {
@@ -277,8 +236,7 @@ static void test_few_groups(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_lanes_of_codes),
-                                       cmocka_unit_test(test_edges_apart), cmocka_unit_test(test_units),
-                                       cmocka_unit_test(test_few_groups)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_edges_apart),
+                                       cmocka_unit_test(test_units), cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

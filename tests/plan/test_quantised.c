@@ -42,6 +42,8 @@ static void say_weights(const bl_quant_type *type, int weights)
     }
 }
 
+static bool rounds; /* activations are int8 */
+
 static void say_product(const bl_quant_type *type, const char *name, int number, const char *x, int weight)
 {
     bl_quant_plane plane[BL_QUANT_PLANES];
@@ -50,7 +52,7 @@ static void say_product(const bl_quant_type *type, const char *name, int number,
     say("{\"id\": \"%s%d\", \"op\": \"block_linear\", \"in\": [\"%s\"", name, number, x);
     for (int i = 0; i < n; i++)
         say(", \"w%d_%d\"", weight, i);
-    say("], \"attrs\": {\"format\": \"%s\"}}, ", type->name);
+    say("], \"attrs\": {\"format\": \"%s\", \"activations\": \"%s\"}}, ", type->name, rounds ? "int8" : "float32");
 }
 
 /* Gated layers: y = down(silu(gate(x)) * up(x)) + x, repeated with the same weights. */
@@ -88,18 +90,20 @@ static void test_scratch(void **state)
     for (uint32_t d = 0; d < n; d++) {
         if (strncmp(devices[d]->info.id, "interp", 6) != 0)
             continue; /* a driver's compiler would take minutes; the schedule is that of a CPU */
-        for (int id = 0; id < 2 * BL_QUANT_TYPES; id++) {
+        for (int id = 0; id < 4 * BL_QUANT_TYPES; id++) {
             harness_result result = {0};
             const bl_quant_type *type = NULL;
-            for (int ggml = 0; ggml < 64 && (type == NULL || (int)type->id != id / 2); ggml++)
+            for (int ggml = 0; ggml < 64 && (type == NULL || (int)type->id != id / 4); ggml++)
                 type = bl_quant_find(ggml);
             assert_non_null(type);
+            rounds = id / 2 % 2 == 1;
             make_document(type, id % 2 == 1);
             if (harness_run(devices[d], text, &options, 1, &result) != 1 || result.err.status != BL_OK)
                 fail_msg("%s: %s", type->name, result.err.text);
             if (result.peak_bytes + result.keep_bytes >= WEIGHT_BYTES)
-                fail_msg("%s%s: %zu bytes of scratch and %zu to be kept, where a weight in float32 has %d", type->name,
-                         id % 2 == 1 ? ", a named number of rows" : "", result.peak_bytes, result.keep_bytes, WEIGHT_BYTES);
+                fail_msg("%s%s%s: %zu bytes of scratch and %zu to be kept, where a weight in float32 has %d", type->name,
+                         rounds ? ", int8" : "", id % 2 == 1 ? ", a named number of rows" : "", result.peak_bytes,
+                         result.keep_bytes, WEIGHT_BYTES);
         }
     }
     for (uint32_t d = 0; d < n; d++)

@@ -43,13 +43,13 @@ static void print_shape(const bl_quant_plane *plane)
         printf("%s%" PRId64, i == 0 ? "" : ", ", plane->dim[i]);
 }
 
-static void print_product(const bl_quant_type *type, int rows)
+static void print_product(const bl_quant_type *type, int rows, const char *activations)
 {
     bl_quant_plane planes[BL_QUANT_PLANES];
     int n = bl_quant_planes(type, FEATURES, WIDTH, planes);
 
-    printf(",\n\"blocks.%s_%d\": {\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [%d, %d]}", type->name, rows, rows,
-           WIDTH);
+    printf(",\n\"blocks.%s_%s_%d\": {\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [%d, %d]}", type->name, activations,
+           rows, rows, WIDTH);
     for (int i = 0; i < n; i++) {
         printf(", \"%s\": {\"dtype\": \"%s\", \"shape\": [", planes[i].suffix, bl_dtype_name(planes[i].dtype));
         print_shape(&planes[i]);
@@ -58,7 +58,7 @@ static void print_product(const bl_quant_type *type, int rows)
     printf("}, \"nodes\": [{\"id\": \"y\", \"op\": \"block_linear\", \"in\": [\"x\"");
     for (int i = 0; i < n; i++)
         printf(", \"%s\"", planes[i].suffix);
-    printf("], \"attrs\": {\"format\": \"%s\"}}], \"outputs\": [\"y\"]}", type->name);
+    printf("], \"attrs\": {\"format\": \"%s\", \"activations\": \"%s\"}}], \"outputs\": [\"y\"]}", type->name, activations);
 }
 
 int main(void)
@@ -73,8 +73,10 @@ int main(void)
     printf("{");
     print_forms();
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
-            print_product(bl_quant_get(types[i]), rows[k]);
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            print_product(bl_quant_get(types[i]), rows[k], "float32");
+            print_product(bl_quant_get(types[i]), rows[k], "int8");
+        }
     }
     puts("}");
     return 0;

@@ -130,6 +130,8 @@ static bool takes(bl_op op, bl_dtype dtype)
 
     if ((flags & BL_OPF_FLOAT) != 0)
         return is_float;
+    if ((flags & BL_OPF_WORDS) != 0)
+        return dtype == BL_I32;
     if ((flags & BL_OPF_INT) != 0)
         return !is_float && (!is_bool || (flags & BL_OPF_BOOL) != 0);
     if (op == BL_OP_FMA)

@@ -69,6 +69,7 @@ DEFAULTS = {
     "group_norm": {"eps": 1e-05},
     "instance_norm": {"eps": 1e-05},
     "dropout": {"p": 0.5},
+    "block_linear": {"activations": "float32"},
     "attention": {"causal": False, "grouped": False},
     "conv": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "form": "auto"},
     "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "form": "auto"},
@@ -1435,17 +1436,20 @@ class GraphOps:
         """
         return self.op("linear", [x, weight, bias], {}, name)
 
-    def block_linear(self, x, planes, format, *, name=None) -> Node:
+    def block_linear(self, x, planes, format, rows=None, activations="float32", *, name=None) -> Node:
         """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-            weights](quantised.md); elements of the weight are float32, and computed where they are used
+            weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to
+            127 steps in chunks of 32 columns
 
         x: tensor of floats (integers and bool become float32)
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
             "mxfp4"
+        rows: whole number
+        activations: "float32" or "int8"
         Returns: a tensor of floats
         """
-        return self.op("block_linear", [x, *planes], {"format": format}, name)
+        return self.op("block_linear", [x, *planes], {"format": format, "rows": rows, "activations": activations}, name)
 
     def attention(self, q, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
@@ -1812,17 +1816,18 @@ class GraphOps:
         """
         return self.op("take", [x, index], {"axis": axis}, name)
 
-    def block_take(self, index, planes, format, *, name=None) -> Node:
+    def block_take(self, index, planes, format, rows=None, *, name=None) -> Node:
         """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-            weights](quantised.md)), as float32
+            weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
 
         index: tensor of integers
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
             "mxfp4"
+        rows: whole number
         Returns: a tensor of floats
         """
-        return self.op("block_take", [index, *planes], {"format": format}, name)
+        return self.op("block_take", [index, *planes], {"format": format, "rows": rows}, name)
 
     def index(self, x, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is
@@ -3804,16 +3809,19 @@ class NodeOps:
         """
         return self.graph.linear(self, weight, bias, name=name)
 
-    def block_linear(self, planes, format, *, name=None) -> Node:
+    def block_linear(self, planes, format, rows=None, activations="float32", *, name=None) -> Node:
         """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-            weights](quantised.md); elements of the weight are float32, and computed where they are used
+            weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to
+            127 steps in chunks of 32 columns
 
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
             "mxfp4"
+        rows: whole number
+        activations: "float32" or "int8"
         Returns: a tensor of floats
         """
-        return self.graph.block_linear(self, planes, format, name=name)
+        return self.graph.block_linear(self, planes, format, rows, activations, name=name)
 
     def attention(self, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
@@ -4140,16 +4148,17 @@ class NodeOps:
         """
         return self.graph.take(self, index, axis, name=name)
 
-    def block_take(self, planes, format, *, name=None) -> Node:
+    def block_take(self, planes, format, rows=None, *, name=None) -> Node:
         """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-            weights](quantised.md)), as float32
+            weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
 
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
             "mxfp4"
+        rows: whole number
         Returns: a tensor of floats
         """
-        return self.graph.block_take(self, planes, format, name=name)
+        return self.graph.block_take(self, planes, format, rows, name=name)
 
     def index(self, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is
