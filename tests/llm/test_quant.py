@@ -138,7 +138,7 @@ class Quantised(ServedCase):
         for form in TYPES:
             for device in self.devices():
                 planes, rows = self.values(form, device, list(range(ROWS)))
-                for shape in ((1,), (2, 17)):
+                for shape in ((1,), (2, 17)) if device != "vulkan:0" else ((1,),):  # lavapipe compiles a tile of rows for seconds
                     with self.subTest(form=form, device=device, shape=shape):
                         x = draw.normal(size=(*shape, columns_of(form))).astype(np.float32)
                         x[..., 32:64] = 0  # a chunk of zeros
@@ -196,7 +196,7 @@ class Quantised(ServedCase):
     def test_refusals(self):
         planes = planes_of("q4_1", ROWS, 64, blocks("q4_1", ROWS, 64))
         cases = [("q4_1", [0, 1], 64, "format q4_1 has 3 planes, got 2"), ("q4_0", [0, 1, 2], 64, "format q4_0 has 2 planes, got 3"),
-                 ("q4_1", [1, 0, 2], 64, r"codes must have shape \[.., rows / 16, columns / 32, 4, 16\]"), ("q5_1", [0, 1, 2, 2], 64, "plane high of format q5_1 must be uint32"),
+                 ("q4_1", [1, 0, 2], 64, r"codes must have shape \[.., rows / 16, columns / 32, 4, 16\]"), ("q5_1", [0, 1, 2, 2], 64, "plane high of format q5_1 must be int32"),
                  ("q4_1", [0, 1, 2], 32, r"x must have shape \[.., 64\]"), ("q4_k", [0, 1, 1, 1, 1], 64, "2 units of 32 codes are not a whole number of blocks of 256"),
                  ("q9", [0, 1, 2], 64, "format")]
         for form, which, width, message in cases:
