@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a simulation with 14 texts that SmolLM2-135M generated (code, lists, JSON, summaries, corrections, stories and advice,
+ * greedy and sampled), and with the measured times of runs of 1 to 16 rows.  With n-grams of at least 1, 2, 3, 4 and 6 tokens the
+ * texts are 1.431, 1.435, 1.409, 1.389 and 1.351 times as fast as without a draft (geometric mean).  Other values of FIRST_RATE
+ * and NEW_TOKEN change this by less than 2%. */
 enum {
     LEAST_MATCH = 2, /* tokens of an n-gram */
     MOST_MATCH = 16,

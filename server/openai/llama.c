@@ -194,8 +194,9 @@ bl_status bl_handle_llama_slots(bl_request *rq)
         busy += atomic_load(&version->instances[i].slot.busy);
     bl_text_putc(&rq->reply.out, '[');
     for (int64_t i = 0; i < slots; i++)
-        bl_text_printf(&rq->reply.out, "%s{\"id\":%lld,\"n_ctx\":%lld,\"speculative\":false,\"is_processing\":%s}",
-                       i > 0 ? "," : "", (long long)i, (long long)version->text->context, i < busy ? "true" : "false");
+        bl_text_printf(&rq->reply.out, "%s{\"id\":%lld,\"n_ctx\":%lld,\"speculative\":%s,\"is_processing\":%s}", i > 0 ? "," : "",
+                       (long long)i, (long long)version->text->context, version->config.draft.name != NULL ? "true" : "false",
+                       i < busy ? "true" : "false");
     bl_text_putc(&rq->reply.out, ']');
     bl_request_reply_json(rq, 200);
     return BL_OK;

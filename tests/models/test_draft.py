@@ -159,6 +159,10 @@ class Drafts(PagesTest):
         for each in timings:
             self.assertEqual(each.get("draft_n"), each.get("draft_n_accepted"))
 
+    def test_slots(self):
+        for model, drafts in (("plain", False), ("by.plain", True)):
+            self.assertEqual({drafts}, {slot["speculative"] for slot in self.ok(self.call("GET", f"/slots?model={model}")).json})
+
     def test_unloading_the_draft(self):
         """A draft model belongs to its model, whether or not the folder's model is loaded."""
         self.ok(self.call("POST", "/v2/repository/models/other/unload"))
