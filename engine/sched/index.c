@@ -158,6 +158,19 @@ static const bl_node *moved(const sched *s, const bl_node *node)
     return node;
 }
 
+/* Is |node|, which the store computes, one operation on positions and constants? It costs no more than a load of its result. */
+static bool is_of_positions(const sched *s, const bl_node *node)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &node, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (bl_op_get_class((bl_op)below.at[i]->op) == BL_CLASS_LEAF && below.at[i]->op != BL_OP_IOTA &&
+            !bl_is_const(below.at[i]))
+            return false;
+    }
+    return true;
+}
+
 /* If the store in progress computes |node| at too many indices, give a buffer to the node, or to the value that the node moves.
  */
 static void limit_patterns(sched *s, const bl_node *node, int position, int patterns)
@@ -171,6 +184,8 @@ static void limit_patterns(sched *s, const bl_node *node, int position, int patt
         computed = computed->src[0];
     at = sched_position(s, computed);
     if (s->realised[at] != INLINE || s->weight[at] == 0 || computed->dtype == BL_INDEX) /* it only moves a value, or is a size */
+        return;
+    if (s->weight[at] == 1 && is_of_positions(s, computed))
         return;
     at = sched_position(s, moved(s, node));
     s->realised[at] = BUFFERED;
