@@ -6,7 +6,10 @@
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
-enum { MOST_PARTS = 64 };
+enum {
+    MOST_PARTS = 64,
+    SMALL_WHOLE = 16384 /* elements for which COSTLY_TWICE ops each take less than a launch */
+};
 
 typedef struct join {
     int n, axis;
@@ -108,6 +111,25 @@ static bool mark_join(sched *s, int position, const join *j)
     return marked > 0;
 }
 
+/* The nest of a concatenation computes all parts for each element, and selects one of them. Give costly parts buffers, unless the
+ * concatenation is an in-place update, which computes a part at its own elements only. */
+static int mark_costly_parts(sched *s, int position, const join *j)
+{
+    bool large = s->realised[position] == BUFFERED && sched_elements(s->order.at[position]) > SMALL_WHOLE;
+    int marked = 0;
+
+    for (int i = 0; i < j->n && large; i++)
+        large = !is_as_it_was(j->pad[i]);
+    for (int i = 0; i < j->n && large; i++) {
+        int part = sched_position(s, j->pad[i]->src[0]);
+        if (s->realised[part] != INLINE || s->weight[part] < COSTLY_TWICE)
+            continue;
+        s->realised[part] = BUFFERED;
+        marked++;
+    }
+    return marked;
+}
+
 bool sched_is_join(const sched *s, const bl_node *node)
 {
     join j;
@@ -119,8 +141,10 @@ int sched_mark_joins(sched *s)
     int marked = 0;
     for (int at = (int)s->order.count; at-- > 0;) {
         join j;
-        if (s->order.at[at]->op == BL_OP_WHERE && find_parts(s->ir, s->order.at[at], &j))
-            marked += mark_join(s, at, &j);
+        if (s->order.at[at]->op != BL_OP_WHERE || !find_parts(s->ir, s->order.at[at], &j))
+            continue;
+        marked += mark_join(s, at, &j);
+        marked += mark_costly_parts(s, at, &j);
     }
     return marked;
 }

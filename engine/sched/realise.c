@@ -10,7 +10,6 @@ enum {
     SMALL_NEST = 4096,       /* iterations that one work-item may as well run alone */
     SMALL_SERIAL = 16384,    /* iterations up to which few parallel rows, or repeated iterations, cost little */
     COSTLY = 8,              /* ops per element from which a value that is used repeatedly is worth a buffer */
-    COSTLY_TWICE = 64,       /* ops per element from which a value that two nests use is worth a buffer */
     LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, next to which another launch costs little */
     REUSED = 8,              /* uses of each element that count as repeated use */
     COSTLY_MANY = 6, /* ops per element from which a CPU gives a value with MANY_USES a buffer, as a weighted RMS norm: ... */

@@ -15,6 +15,8 @@ typedef enum realised {
     STAGED  /* no buffer: the nests that read it compute parts of it in local memory (stage_values.c) */
 } realised;
 
+enum { COSTLY_TWICE = 64 }; /* ops per element from which a value that two nests use is worth a buffer */
+
 /* A value that gets a buffer, and the store that fills the buffer. */
 typedef struct stored {
     const bl_node *node; /* the tensor node */

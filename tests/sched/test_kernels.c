@@ -385,6 +385,28 @@ static void test_parts_in_place(void **state)
     }
 }
 
+/* A costly part of a large concatenation has a nest of its own, since the nest of the concatenation would compute the part for
+ * the elements of the other parts too. */
+static void test_costly_part(void **state)
+{
+    static const char *const documents[] = {
+        "{'inputs': {'x': " F32(64, 400) ", 'y': " F32(
+            32,
+            400) "}, 'nodes': [{'id': 's', 'op': 'sin', 'in': ['y']}, {'id': 'c', 'op': 'cat', 'in': ['x', 's']}], 'outputs': "
+                 "['c']}",
+        "{'inputs': {'x': " F32(64, 40) ", 'y': " F32(
+            32, 40) "}, 'nodes': [{'id': 's', 'op': 'sin', 'in': ['y']}, {'id': 'c', 'op': 'cat', 'in': ['x', 's']}], 'outputs': "
+                    "['c']}"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        test_graph g;
+        test_graph_open(documents[i], &g);
+        assert_int_equal(test_graph_schedule(&g, 2)->nnests, 2 - i);
+        test_graph_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),
@@ -394,6 +416,7 @@ int main(void)
                                        cmocka_unit_test(test_cheap_is_no_stage),
                                        cmocka_unit_test(test_large_is_no_stage),
                                        cmocka_unit_test(test_windows_are_no_stage),
-                                       cmocka_unit_test(test_parts_in_place)};
+                                       cmocka_unit_test(test_parts_in_place),
+                                       cmocka_unit_test(test_costly_part)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
