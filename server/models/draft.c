@@ -18,8 +18,9 @@ enum {
     MOST_MATCH = 16,
     MOST_LATE = 2 /* so many tokens go to a draft model as rows of a run: the last token, and an accepted one before it */
 };
-static const double FIRST_RATE = 0.5; /* of a text without measurements */
-static const double NEW_TOKEN = 0.1;  /* the weight of a proposed token in the moving average */
+/* Of a text without measurements.  Only runs with its proposals measure a draft model, so the first runs must have some. */
+static const double FIRST_RATE = 0.9;
+static const double NEW_TOKEN = 0.1; /* the weight of a proposed token in the moving average */
 
 void bl_draft_init(bl_generation *g)
 {
