@@ -64,7 +64,7 @@ static void spread_six(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 static void spread_small(const bl_quant_type *type, const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int e = 0; e < 32; e++) {
-        uint8_t code = type->codes == 8 ? codes[e] ^ 128 : codes[e % 16] >> (e / 16 * 4) & 15;
+        uint8_t code = (uint8_t)(type->codes == 8 ? codes[e] ^ 128 : codes[e % 16] >> (e / 16 * 4) & 15);
         out[e] = (uint8_t)(high == NULL ? code : code | (high[e / 8] >> e % 8 & 1) << 4);
     }
 }
