@@ -123,7 +123,7 @@ enum {
 static unsigned processor(void)
 {
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
-    has |= CPU_FEATURE_ACTIVE(AVX512_VNNI) && CPU_FEATURE_ACTIVE(AVX512VL) ? HAS_VNNI : 0;
+    has |= CPU_FEATURE_ACTIVE(AVX512_VNNI) ? HAS_VNNI : 0; /* such processors also have AVX512VL, for 4 and 8 lanes */
 
     if (CPU_FEATURE_ACTIVE(AMX_TILE)) {
         has |= CPU_FEATURE_ACTIVE(AMX_BF16) ? HAS_TILES : 0;
