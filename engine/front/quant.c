@@ -495,7 +495,8 @@ static const bl_node *chunk_product(const matrix *m, const rounded *x)
     const bl_node *words = fold_columns(m, x->words, 1, (int64_t[]){8}), *sums = fold_columns(m, x->sums, 1, (int64_t[]){2});
 
     quant_sub_scales(m, &scales, &minimums);
-    for (int s = 0; s < several; s++) {
+    int s = 0;
+    do {
         const bl_node *half = quant_pick(m, sums, s);
         half = several == 1 ? quant_both(m, BL_OP_ADD, half, quant_pick(m, sums, 1)) : half;
         const bl_node *dot = type->zero != 0 ? quant_with(m, BL_OP_MUL, half, -type->zero) : bl_const_int(ir, BL_I32, 0);
@@ -504,7 +505,7 @@ static const bl_node *chunk_product(const matrix *m, const rounded *x)
         sum = sum_of(m, sum, scales != NULL ? quant_both(m, BL_OP_MUL, dot, quant_pick(m, scales, s)) : dot);
         if (type->minimum != BL_QUANT_MINIMUM_NONE)
             taken = sum_of(m, taken, minimums != NULL ? quant_both(m, BL_OP_MUL, half, quant_pick(m, minimums, s)) : half);
-    }
+    } while (++s < several);
     sum = quant_both(m, BL_OP_MUL, block_number(m, SCALE), quant_cast(m, BL_F32, sum));
     if (taken == NULL)
         return sum;
