@@ -149,9 +149,10 @@ class Quantised(ServedCase):
                         if form in ("iq4_nl", "iq4_xs", "mxfp4"):  # their values are no multiples of a scale
                             self.assertLess(((y - x @ rows.T) ** 2).sum() / ((x @ rows.T) ** 2).sum(), MOST_ERROR)
                             continue
-                        chunks = x.astype(np.float64).reshape(*shape, -1, 32)
+                        chunks = x.reshape(*shape, -1, 32)
                         largest = np.abs(chunks).max(axis=-1, keepdims=True)
-                        steps = np.rint(chunks * np.where(largest > 0, 127 / np.maximum(largest, 1e-30), 0))
+                        per = np.where(largest > 0, np.float32(127) / np.maximum(largest, np.float32(1e-30)), np.float32(0))
+                        steps = np.rint(chunks * per).astype(np.float64)  # of products in float32
                         exact = (steps * largest / 127).reshape(x.shape) @ rows.astype(np.float64).T
                         # GLSL's division is inexact, so some elements of x are rounded to the next step
                         self.assertLess(((y - exact) ** 2).sum() / (exact ** 2).sum(), 1e-6 if device.startswith("vulkan") else 1e-9)
@@ -197,7 +198,7 @@ class Quantised(ServedCase):
         planes = planes_of("q4_1", ROWS, 64, blocks("q4_1", ROWS, 64))
         cases = [("q4_1", [0, 1], 64, "format q4_1 has 3 planes, got 2"), ("q4_0", [0, 1, 2], 64, "format q4_0 has 2 planes, got 3"),
                  ("q4_1", [1, 0, 2], 64, r"codes must have shape \[.., rows / 16, columns / 32, 4, 16\]"), ("q5_1", [0, 1, 2, 2], 64, "plane high of format q5_1 must be int32"),
-                 ("q4_1", [0, 1, 2], 32, r"x must have shape \[.., 64\]"), ("q4_k", [0, 1, 1, 1, 1], 64, "2 units of 32 codes are not a whole number of blocks of 256"),
+                 ("q4_1", [0, 1, 2], 32, r"x must have shape \[.., 64\]"), ("q4_k", [0, 1, 1, 1, 1], 64, "2 chunks of 32 codes are not a whole number of blocks of 256"),
                  ("q9", [0, 1, 2], 64, "format")]
         for form, which, width, message in cases:
             graph = Graph()
