@@ -160,7 +160,10 @@ const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi)
     return bl_node_make(ir, &(bl_node){.op = BL_OP_VAR, .dtype = BL_INDEX, .lanes = 1, .arg = number, .lo = lo, .hi = hi});
 }
 
-const bl_node *bl_as_index(bl_ir *ir, const bl_node *node)
+/* Sums of sums share operands, and each level may double the nodes to visit: positions have a few levels only. */
+enum { MOST_SUMS = 8 };
+
+static const bl_node *build_scalar_as_index(bl_ir *ir, const bl_node *node, int depth)
 {
     const bl_node *x = NULL, *y = NULL, *made = NULL;
 
@@ -170,13 +173,20 @@ const bl_node *bl_as_index(bl_ir *ir, const bl_node *node)
         return NULL;
     if (bl_is_const(node)) /* of an uint64, bounds may not say all */
         return node->lo == node->hi && node->dtype != BL_U64 ? bl_index(ir, node->lo) : NULL;
+    if (depth == 0)
+        return NULL;
     if (node->op == BL_OP_CAST) {
-        made = bl_as_index(ir, node->src[0]);
+        made = build_scalar_as_index(ir, node->src[0], depth - 1);
     } else if (node->op == BL_OP_ADD || node->op == BL_OP_SUB) {
-        x = bl_as_index(ir, node->src[0]);
-        y = bl_as_index(ir, node->src[1]);
+        x = build_scalar_as_index(ir, node->src[0], depth - 1);
+        y = build_scalar_as_index(ir, node->src[1], depth - 1);
         made = x == NULL || y == NULL ? NULL : bl_alu2(ir, (bl_op)node->op, x, y);
     }
     /* The bounds of an integer that may wrap are those of its dtype, or unknown. */
     return made != NULL && (node->dtype != BL_U64 || node->lo >= 0) && made->lo >= node->lo && made->hi <= node->hi ? made : NULL;
+}
+
+const bl_node *bl_as_index(bl_ir *ir, const bl_node *node)
+{
+    return build_scalar_as_index(ir, node, MOST_SUMS);
 }

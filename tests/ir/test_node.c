@@ -290,6 +290,22 @@ static void a_search_finds_the_first(void **state)
     assert_false(bl_reaches(ir, 2, roots, 0, NULL));
 }
 
+/* A graph of a request may have sums of sums that share operands: visiting each operand of each sum would take 2^40 visits. */
+static void shared_sums_are_no_index(void **state)
+{
+    const bl_node *x = bl_cast(ir, BL_I64, bl_range(ir, 0, BL_AXIS_LOOP, bl_index(ir, 8)));
+    const bl_node *y = bl_mul(ir, x, x), *z = NULL;
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        z = bl_alu2(ir, i % 2 == 0 ? BL_OP_ADD : BL_OP_SUB, y, x);
+        x = y;
+        y = z;
+    }
+    assert_null(bl_as_index(ir, y));
+    assert_int_equal(bl_alu2(ir, BL_OP_CMPLT, y, x)->dtype, BL_BOOL);
+}
+
 static void an_integer_may_be_an_index(void **state)
 {
     const bl_node *range = bl_range(ir, 0, BL_AXIS_LOOP, bl_index(ir, 300));
@@ -376,6 +392,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(substitution_simplifies_on_the_way, start, stop),
         cmocka_unit_test_setup_teardown(a_fold_of_equal_lanes_stays_a_fold, start, stop),
         cmocka_unit_test_setup_teardown(a_search_finds_the_first, start, stop),
+        cmocka_unit_test_setup_teardown(shared_sums_are_no_index, start, stop),
         cmocka_unit_test_setup_teardown(an_integer_may_be_an_index, start, stop),
         cmocka_unit_test_setup_teardown(a_rewrite_goes_sources_first, start, stop),
     };
