@@ -18,6 +18,7 @@ enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
 /* Bytes that a work-item of a GPU accesses at once if the address is a multiple of this number. At other addresses the
  * work-item accesses single elements. */
 enum { WIDEST_ACCESS = 16 };
+enum { MOST_MASKS = 3 /* levels of masks of the codes of a quantised weight, and one more */ };
 
 typedef struct walk {
     const bl_linear *linear;
@@ -130,16 +131,18 @@ static const char *guarded(const walk *w, const bl_inst *inst, const operand *ar
     return inst->lanes > 1 ? w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each) : each[0].text;
 }
 
-/* Are the four bytes of each element below 128? A dot product of them needs no care for 16-bit saturation. */
-static bool has_small_bytes(const bl_linear *linear, uint32_t number)
+/* Are the four bytes of each element below 128? A dot product of them needs no care for 16-bit saturation. |depth|: levels of
+ * masks to look at; the codes of a request may be any expression. */
+static bool has_small_bytes(const bl_linear *linear, uint32_t number, int depth)
 {
     const bl_inst *inst = &linear->inst[number];
 
     if (inst->op == BL_OP_CONST)
         return ((uint64_t)inst->arg & 0x80808080U) == 0;
-    if (inst->op == BL_OP_AND)
-        return has_small_bytes(linear, inst->args[0]) || has_small_bytes(linear, inst->args[1]);
-    return inst->op == BL_OP_OR && has_small_bytes(linear, inst->args[0]) && has_small_bytes(linear, inst->args[1]);
+    if (depth == 0 || (inst->op != BL_OP_AND && inst->op != BL_OP_OR))
+        return false;
+    bool x = has_small_bytes(linear, inst->args[0], depth - 1), y = has_small_bytes(linear, inst->args[1], depth - 1);
+    return inst->op == BL_OP_AND ? x || y : x && y;
 }
 
 static const char *alu_expression(const walk *w, const bl_inst *inst, const operand *args)
@@ -166,7 +169,7 @@ static const char *alu_expression(const walk *w, const bl_inst *inst, const oper
         return SAY(w->arena, "%s_nan(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
     if (dtype == BL_BOOL && w->d->bool_functions)
         return SAY(w->arena, "bool_%s(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
-    if (op == BL_OP_DOT4 && has_small_bytes(w->linear, inst->args[0]))
+    if (op == BL_OP_DOT4 && has_small_bytes(w->linear, inst->args[0], MOST_MASKS))
         return SAY(w->arena, "dot4_small(%s, %s, %s)", args[0].text, args[1].text, args[2].text);
     form = w->d->alu != NULL && w->d->alu[op] != NULL ? w->d->alu[op] : alu_form[op];
     if ((dtype == BL_I32 || dtype == BL_I64) && inst->lanes == 1 && inst->sub == 0) {
