@@ -1155,8 +1155,8 @@ export class GraphOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
-   *     steps in chunks of 32 columns
+   *     weights](quantised.md); rows: the rows of the matrix, if the last group of 16 is filled up; activations: int8
+   *     rounds x to integers times a scale, in chunks of 32 columns
    * @param x tensor of floats (integers and bool become float32)
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
@@ -1502,7 +1502,7 @@ export class GraphOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
+   *     weights](quantised.md)), as float32; rows: the rows of the matrix, if the last group of 16 is filled up
    * @param index tensor of integers
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
@@ -3285,8 +3285,8 @@ export class NodeOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
-   *     steps in chunks of 32 columns
+   *     weights](quantised.md); rows: the rows of the matrix, if the last group of 16 is filled up; activations: int8
+   *     rounds x to integers times a scale, in chunks of 32 columns
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"
@@ -3599,7 +3599,7 @@ export class NodeOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
+   *     weights](quantised.md)), as float32; rows: the rows of the matrix, if the last group of 16 is filled up
    * @param planes list, each a tensor of any dtype
    * @param format "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"
    *     or "mxfp4"

@@ -1586,8 +1586,8 @@ export class GraphOps {
 
   /**
    * x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-   *     weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to 127
-   *     steps in chunks of 32 columns
+   *     weights](quantised.md); rows: the rows of the matrix, if the last group of 16 is filled up; activations: int8
+   *     rounds x to integers times a scale, in chunks of 32 columns
    * @param {Operand} x tensor of floats (integers and bool become float32)
    * @param {readonly Operand[]} planes list, each a tensor of any dtype
    * @param {"q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" |
@@ -2006,7 +2006,7 @@ export class GraphOps {
 
   /**
    * rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-   *     weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
+   *     weights](quantised.md)), as float32; rows: the rows of the matrix, if the last group of 16 is filled up
    * @param {Operand} index tensor of integers
    * @param {readonly Operand[]} planes list, each a tensor of any dtype
    * @param {"q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "iq4_nl" |

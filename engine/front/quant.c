@@ -306,6 +306,12 @@ static const bl_node *take_codes(const matrix *m)
     return type->zero == 0 ? x : quant_with(m, BL_OP_SUB, x, type->zero);
 }
 
+/* Sub-blocks of a chunk; 1 if a sub-block is larger. */
+static int subs_of_chunk(const bl_quant_type *type)
+{
+    return bl_quant_sub(type) < BL_QUANT_CHUNK ? BL_QUANT_CHUNK / bl_quant_sub(type) : 1;
+}
+
 /* Numbers for each sub-block as int32 [lead.., loops.., several, lanes]: |several| of them for a chunk. */
 static const bl_node *sub_numbers(const matrix *m, int plane, int several)
 {
@@ -316,7 +322,7 @@ static const bl_node *sub_numbers(const matrix *m, int plane, int several)
 static void quant_sub_scales(const matrix *m, const bl_node **scales, const bl_node **minimums)
 {
     const bl_quant_type *type = m->type;
-    int several = bl_quant_sub(type) < BL_QUANT_CHUNK ? 2 : 1;
+    int several = subs_of_chunk(type);
 
     *scales = type->scales == BL_QUANT_SCALES_NONE ? NULL : sub_numbers(m, SCALES, several);
     *minimums = m->plane[MINIMUMS] != NULL ? sub_numbers(m, MINIMUMS, several) : NULL;
@@ -491,7 +497,7 @@ static const bl_node *chunk_product(const matrix *m, const rounded *x)
     bl_ir *ir = m->c->ir;
     const bl_quant_type *type = m->type;
     const bl_node *scales, *minimums, *sum = NULL, *taken = NULL;
-    int several = bl_quant_sub(type) < BL_QUANT_CHUNK ? 2 : 1;
+    int several = subs_of_chunk(type);
     const bl_node *words = fold_columns(m, x->words, 1, (int64_t[]){8}), *sums = fold_columns(m, x->sums, 1, (int64_t[]){2});
 
     quant_sub_scales(m, &scales, &minimums);

@@ -1438,8 +1438,8 @@ class GraphOps:
 
     def block_linear(self, x, planes, format, rows=None, activations="float32", *, name=None) -> Node:
         """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-            weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to
-            127 steps in chunks of 32 columns
+            weights](quantised.md); rows: the rows of the matrix, if the last group of 16 is filled up; activations:
+            int8 rounds x to integers times a scale, in chunks of 32 columns
 
         x: tensor of floats (integers and bool become float32)
         planes: list, each a tensor of any dtype
@@ -1818,7 +1818,7 @@ class GraphOps:
 
     def block_take(self, index, planes, format, rows=None, *, name=None) -> Node:
         """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-            weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
+            weights](quantised.md)), as float32; rows: the rows of the matrix, if the last group of 16 is filled up
 
         index: tensor of integers
         planes: list, each a tensor of any dtype
@@ -3811,8 +3811,8 @@ class NodeOps:
 
     def block_linear(self, planes, format, rows=None, activations="float32", *, name=None) -> Node:
         """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
-            weights](quantised.md); rows: how many the last group of 16 rows is cut to; activations: int8 rounds x to
-            127 steps in chunks of 32 columns
+            weights](quantised.md); rows: the rows of the matrix, if the last group of 16 is filled up; activations:
+            int8 rounds x to integers times a scale, in chunks of 32 columns
 
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
@@ -4150,7 +4150,7 @@ class NodeOps:
 
     def block_take(self, planes, format, rows=None, *, name=None) -> Node:
         """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
-            weights](quantised.md)), as float32; rows: how many the last group of 16 rows is cut to
+            weights](quantised.md)), as float32; rows: the rows of the matrix, if the last group of 16 is filled up
 
         planes: list, each a tensor of any dtype
         format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
