@@ -3,7 +3,7 @@
  * exponentials there are 0, and the sums over the keys do not change by them. So these sums end at the last key that a row of
  * the block sees, and no stage is filled beyond that key: blocks above the diagonal are not computed. As for padding, a NaN or
  * an infinity in the other factor of a zero does not count. Needs: RANGEs of any kind. Keeps: values. Leaves: LOOP and REDUCE
- * ranges whose extents may depend on other RANGEs. */
+ * ranges, the extents of which may depend on other RANGEs. */
 #include "engine/base/map.h"
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
@@ -157,7 +157,7 @@ static bool is_along(const folding *f, const bl_node *at)
     return true;
 }
 
-/* Elements from row to row of a stage whose positions are |at|. */
+/* The stride between the rows of a stage, in elements. |at|: the positions in a row. */
 static int64_t row_step(const folding *f, const bl_node *at)
 {
     bl_affine sum, index;

@@ -426,7 +426,7 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
                    n, n);
 }
 
-/* The functions of DOT4. dot4_small is for operands x whose bytes are below 128. */
+/* The functions of DOT4. dot4_small requires that all bytes of x are below 128. */
 static const char dot4_head[] = "inline %s __attribute__((overloadable)) %s(%s x, %s y, %s z) {";
 #define DOT4_HEAD(out, t, name) bl_text_printf(out, dot4_head, t, name, t, t, t)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The cost model of dynamic batching: the measured time of runs by their number of rows, and the choice of the number of rows
- * whose run takes the least time per row, or per expected token of a text.  Each slot of a batcher has one bl_sizes.  The lock of
+ * with the least time per row, or per expected token of a text.  Each slot of a batcher has one bl_sizes.  The lock of
  * the batcher guards it.  A zeroed structure is ready for use.
  *
  * A size is 2^i rows.  A run uses the general plan of the model, for any number of rows, or a plan that was compiled for

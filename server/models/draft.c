@@ -256,8 +256,8 @@ static size_t draft_room(const bl_generation *g, int64_t most)
     return left < (size_t)most ? left : (size_t)most;
 }
 
-/* The text whose next proposed token has the best chance; NULL: no text has one.  A proposed token counts if all before it are
- * right. */
+/* The text with the most probable next proposal; NULL: no text has another proposal.  A proposed token is accepted only if all
+ * proposals before it are. */
 static bl_generation *draft_best(bl_generation *first)
 {
     bl_generation *best = NULL;

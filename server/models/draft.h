@@ -9,7 +9,8 @@
  * from the proposals that texts accepted, a run chooses how many proposed tokens it has.
  *
  * Proposals are the tokens behind the last n-gram of the text where the text had this n-gram before (prompt lookup decoding), or
- * the likeliest tokens by a draft model: a smaller model with the same vocabulary, whose version belongs to that of the model.
+ * the likeliest tokens by a draft model: a smaller model with the same vocabulary. The version of the model owns that of the
+ * draft model.
  *
  * Worker's thread, except for bl_draft_init, bl_draft_prepare and bl_draft_fini. */
 #ifndef BL_SERVER_MODELS_DRAFT_H
@@ -44,7 +45,7 @@ size_t bl_draft_repeat(int32_t *tokens, size_t count, size_t most);
  * of r rows, and the time of the proposals, from |texts| to the result, which is at most |most|. */
 int64_t bl_drafts_weigh(bl_generation *first, int64_t texts, int64_t most, bl_rows_worth *worth);
 /* Deal |rows| rows among the texts, first the rows with the best expectation, and propose tokens for them.  A text has at most
- * as many rows as tokens: a draft model may propose fewer, and a text whose draft fails goes on without one. */
+ * as many rows as tokens: a draft model may propose fewer. If a draft model fails, its texts go on without proposals. */
 void bl_drafts_propose(bl_generation *first, int64_t texts, int64_t rows);
 /* Like bl_text_pages_wait, for the text in the draft model. */
 void bl_draft_wait(bl_generation *g);

@@ -30,7 +30,7 @@ typedef struct load {
     bool replaced; /* true: |before| is the configuration of the previous load request */
     char *before;
     uint64_t unloads;                /* bl_model.unloads when loading began */
-    const bl_model_version *drafted; /* the model whose draft model is loaded; NULL: none */
+    const bl_model_version *drafted; /* a draft model is loaded for this model; NULL: no draft model is loaded */
     bl_err *err;
 } load;
 
