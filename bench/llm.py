@@ -78,7 +78,7 @@ class Asker:
         return (last - first) / (DECODED - 1)
 
     def decode_deep(self, url):
-        return self.decode(url, self.deep)  # whose keys and values are in the prefix cache after the first request
+        return self.decode(url, self.deep)  # after the first request the prefix cache has the keys and values of the prompt
 
     def prefill(self, url, count):
         return send(url, self.prompt(count), 1, cache_prompt=False)[0] / count
@@ -261,10 +261,7 @@ def parse(words):
     parser.add_argument("--gguf", metavar="PYTHON", help="a Python that has gguf and numpy")
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "beamline" / "gguf", help="folder of the files that are made")
     report.add_options(parser, ROWS, 1.0, 5)
-    options = report.parse(parser, words)
-    options.rows = report.chosen(ROWS, options)
-    if not options.rows:
-        parser.error(f"--only {options.only}: there is no such row; there are {', '.join(ROWS)}")
+    options = report.parse_rows(parser, words, ROWS)
     if not options.model.is_file():
         parser.error(f"--model {options.model}: there is no such file")
     options.version = llama_version(options.llama) if options.llama else None

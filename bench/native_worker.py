@@ -11,9 +11,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 import sizes
+from repetitions import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 THREADS = os.cpu_count() or 1
@@ -56,15 +56,6 @@ def stream(reads):
 def prepare(name):
     """Returns (function to repeat, version)."""
     return stream({"fma": 3, "chain": 2}[name]) if name in ("fma", "chain") else matmul(name)
-
-
-def measure(step, seconds):
-    times, start = [], time.perf_counter()
-    while len(times) < 2 or time.perf_counter() - start < seconds:
-        begin = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begin)
-    return times
 
 
 def main():

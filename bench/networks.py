@@ -128,10 +128,7 @@ def parse(words):
     parser.add_argument("--torch", metavar="PYTHON", help="a Python that has torch, torchvision and onnxscript, to export missing networks")
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "beamline" / "onnx_networks", help="folder of the exported networks")
     report.add_options(parser, ROWS, 0.5, 7)
-    options = report.parse(parser, words)
-    options.rows = report.chosen(ROWS, options)
-    if not options.rows:
-        parser.error(f"--only {options.only}: there is no such row; there are {', '.join(ROWS)}")
+    options = report.parse_rows(parser, words, ROWS)
     if options.onnxruntime is None:
         print("onnxruntime is not given (--onnxruntime PYTHON): the rows have our side only")
     elif peers.module_version(options.onnxruntime, "onnxruntime") is None:

@@ -8,10 +8,11 @@ import json
 import os
 import pathlib
 import sys
-import time
 
 import numpy as np
 import onnxruntime
+
+from repetitions import measure
 
 BOUND = 1e-3  # of an error, relative to the element and to the root mean square of the output
 
@@ -39,15 +40,6 @@ class Session:
             error = np.abs(ours - wanted) / (BOUND * (np.abs(wanted) + np.sqrt(np.mean(wanted * wanted))) + 1e-30)
             found.append({"apart": 1 - np.count_nonzero(error <= 1) / error.size, "worst": float(error.max())})  # NaN is not <= 1
         return found
-
-
-def measure(step, seconds):
-    times, start = [], time.perf_counter()
-    while len(times) < 2 or time.perf_counter() - start < seconds:
-        begin = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begin)
-    return times
 
 
 def main():

@@ -54,6 +54,15 @@ def chosen(names, options):
     return [name for name in names if any(name == word or name.startswith(word + "_") for word in options.only.split(","))]
 
 
+def parse_rows(parser, words, names):
+    """Options with the rows of |names| that --only selects."""
+    options = parse(parser, words)
+    options.rows = chosen(names, options)
+    if not options.rows:
+        parser.error(f"--only {options.only}: there is no such row; there are {', '.join(names)}")
+    return options
+
+
 def begin(file, options):
     """A report without rows, or with --update the report of the last run."""
     path = pathlib.Path(options.out) / file

@@ -15,13 +15,13 @@ import math
 import pathlib
 import resource
 import sys
-import time
 
 import shape_sides
 import shapes
 import sizes
 import torch
 import training_networks
+from repetitions import measure
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "clients" / "python"))
 from beamline.nn import datasets  # noqa: E402
@@ -229,7 +229,7 @@ class TheirSide(training_networks.Side):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
     def norm(self, width, scale):
-        return self.layer("BatchNorm2d", width)  # whose scale comes with the weights
+        return self.layer("BatchNorm2d", width)  # the scale comes with the weights
 
     def parameter(self, *shape):
         self.layers.append(torch.nn.Parameter(torch.randn(shape) * 0.02))
@@ -307,15 +307,9 @@ def difference(found, wanted):
     return {"apart": 1 - right / error.numel(), "worst": float(error.max())}
 
 
-def measure(step, name, seconds):
-    """Returns the seconds of each repetition: as many as fit into |seconds|, at least two."""
-    times, start = [], time.perf_counter()
+def measure_step(step, name, seconds):
     with torch.set_grad_enabled(name in TRAINS):
-        while len(times) < 2 or time.perf_counter() - start < seconds:
-            begin = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - begin)
-    return times
+        return measure(step, seconds)
 
 
 def make_step(order):
@@ -337,7 +331,7 @@ def main():
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             try:
                 step = make_step(order)
-                measure(step, name, order["seconds"])  # warm up
+                measure_step(step, name, order["seconds"])  # warm up
             except (RuntimeError, TypeError, AttributeError) as error:
                 print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
                 continue
@@ -347,7 +341,7 @@ def main():
         elif order["do"] == "check":
             answer = {"results": step.check()}
         else:
-            answer = {"times": measure(step, name, order["seconds"])}
+            answer = {"times": measure_step(step, name, order["seconds"])}
         print(json.dumps(answer), flush=True)
 
 

@@ -201,7 +201,7 @@ RATES = {"SGD": 0.001, "AdamW": 0.0001}
 # name of a row: (network, batch)
 ROWS = {"resnet18_8_32": ("resnet18_32", 8), "resnet18_16_64": ("resnet18_64", 16), "resnet18_8_64": ("resnet18_64", 8), "resnet18_32_64": ("resnet18_64", 32),
         **{f"{name}_{batch}": (name, batch) for name in NETWORKS if not name.startswith("resnet18") for batch in (8, 32)}}
-FIRST_STEPS = 3  # whose losses are compared
+FIRST_STEPS = 3  # the losses of these steps are compared
 
 
 def is_same(ours, theirs):
