@@ -10,20 +10,16 @@
 enum {
     MAX_PLATFORMS = 32,
     MAX_PER_PLATFORM = 64,
-    /* measured on PoCL: a launch takes 32 to 62 us with the multi-threaded driver, less than 1 us with the driver that runs
-     * on the calling thread */
+    /* a launch takes less than a microsecond on the submitting thread, and waking another thread 30 to 60 us */
     BRIEF_NS = 20000
 };
-
-/* PoCL has two CPU drivers. The usual driver has a thread for each core and needs 30 us or more to wake the threads. The
- * other driver runs on the calling thread.  As devices of one platform both drivers share memory. */
-static const char drivers_variable[] = "POCL_DEVICES", both_drivers[] = "pthread basic", here_prefix[] = "basic-";
 
 static void cl_device_destroy(bl_device *base)
 {
     bl_cl_device *dev = (bl_cl_device *)base;
 
     bl_cl_session_close(dev);
+    bl_cl_team_destroy(dev->team);
     pthread_mutex_destroy(&dev->lock);
     free(dev->identity);
     free(dev->cache);
@@ -57,39 +53,9 @@ static const bl_device_ops operations = {
     .disassemble = bl_cl_disassemble,
 };
 
-/* Makes PoCL offer both drivers, unless the environment already selects drivers.  Call before PoCL looks for devices. Newer
- * versions of PoCL have other names for the drivers. */
-static void ask_for_both(const bl_cl_api *cl, cl_platform_id platform)
-{
-    char version[128] = "";
-
-    if (cl->GetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version, version, NULL) == CL_SUCCESS &&
-        strstr(version, " PoCL 3.") != NULL)
-        (void)setenv(drivers_variable, both_drivers, 0);
-}
-
-/* Removes the device that runs on the calling thread from the list, since it is the same processor, and returns it.  NULL:
- * there is no such device. */
-static cl_device_id take_here(const bl_cl_api *cl, cl_device_id *ids, cl_uint *n)
-{
-    const char *asked = getenv(drivers_variable);
-
-    for (cl_uint i = 0; i < *n && *n == 2 && asked != NULL && strcmp(asked, both_drivers) == 0; i++) {
-        cl_device_id found = ids[i];
-        char name[256] = "";
-
-        if (cl->GetDeviceInfo(found, CL_DEVICE_NAME, sizeof name, name, NULL) != CL_SUCCESS ||
-            strncmp(name, here_prefix, sizeof here_prefix - 1) != 0)
-            continue;
-        ids[i] = ids[--*n];
-        return found;
-    }
-    return NULL;
-}
-
 /* Opens the device; if it is unusable, |*out| stays NULL and |why| gives the reason. */
-static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, cl_device_id here,
-                                       uint32_t number, bl_device **out, bl_text *why, bl_err *err)
+static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, uint32_t number,
+                                       bl_device **out, bl_text *why, bl_err *err)
 {
     bl_cl_device *dev = bl_calloc(1, sizeof *dev);
     bl_err failure = {0};
@@ -100,20 +66,20 @@ static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platf
     dev->cl = *cl;
     dev->platform = platform;
     dev->id = id;
-    dev->here = here;
     pthread_mutex_init(&dev->lock, NULL);
     if (!bl_cl_describe(dev, why)) {
         cl_device_destroy(&dev->base);
         return BL_OK;
     }
     snprintf(dev->base.info.id, sizeof dev->base.info.id, "opencl:%u", number);
-    dev->base.info.brief_ns = here != NULL ? BRIEF_NS : 0;
     dev->cache = bl_cl_cache_folder();
     if (bl_cl_session_open(dev, &failure) != BL_OK) {
         bl_text_printf(why, "%s: %s\n", dev->base.info.name, failure.text);
         cl_device_destroy(&dev->base);
         return BL_OK;
     }
+    bl_cl_direct_begin(dev);
+    dev->base.info.brief_ns = dev->team != NULL ? BRIEF_NS : 0;
     bl_cl_find_units(dev);
     *out = &dev->base;
     return BL_OK;
@@ -122,17 +88,15 @@ static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platf
 static bl_status open_platform(const bl_cl_api *cl, cl_platform_id platform, uint32_t max, bl_device **out, uint32_t *count,
                                bl_text *why, bl_err *err)
 {
-    cl_device_id ids[MAX_PER_PLATFORM], here;
+    cl_device_id ids[MAX_PER_PLATFORM];
     cl_uint n = 0;
     cl_int rc;
 
-    ask_for_both(cl, platform);
     rc = cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PER_PLATFORM, ids, &n);
     if (rc != CL_SUCCESS) {
         bl_text_printf(why, "opencl: a platform lists no devices: %s (%d)\n", bl_cl_code_name(rc), (int)rc);
         return BL_OK;
     }
-    here = take_here(cl, ids, &n);
     for (cl_uint i = 0; i < n; i++) {
         bl_device *dev = NULL;
 
@@ -140,7 +104,7 @@ static bl_status open_platform(const bl_cl_api *cl, cl_platform_id platform, uin
             bl_text_printf(why, "opencl: %u more devices are ignored; the limit is %u\n", n - i, *count);
             return BL_OK;
         }
-        BL_TRY(cl_device_open_device(cl, platform, ids[i], here, *count, &dev, why, err));
+        BL_TRY(cl_device_open_device(cl, platform, ids[i], *count, &dev, why, err));
         if (dev != NULL)
             out[(*count)++] = dev;
     }

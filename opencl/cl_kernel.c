@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest number of kernels of one program.  PoCL 3.1 needs 200 ms for a program of any size. 16 kernels save most of this
- * time, and larger programs would only keep other processes waiting for work. */
-enum { BATCH = 16 };
-
 /* Checks that the driver's kernel has the properties that the kernel compiler states.  PoCL aborts the process at the launch
  * of a kernel with too much local memory, and other drivers fail the launch with a code that gives no reason. */
 bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err)
@@ -20,13 +16,12 @@ bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl
     cl_ulong local_bytes = 0;
     size_t items = 0;
     size_t needed = (size_t)source->local[0] * source->local[1] * source->local[2];
-    cl_device_id id = bl_cl_which(dev, bl_cl_is_here(dev, source));
     cl_int rc = dev->cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
 
     if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
+        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
     if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
+        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "asking about a kernel", err);
     if (source->function ? arguments < BL_CL_CALL_BUFFERS + source->nbuffers : arguments != source->nbuffers + source->nscalars)
@@ -64,8 +59,10 @@ bl_status bl_cl_kernel_create(bl_device *base, const bl_kernel_source *source, b
     if (kernel == NULL)
         return bl_fail(err, BL_ENOMEM, "out of host memory for a kernel");
     kernel->base.dev = base;
-    kernel->here = bl_cl_is_here((bl_cl_device *)base, source);
+    kernel->local_bytes = source->local_bytes;
     st = cl_kernel_make((bl_cl_device *)base, source, kernel, err);
+    if (st == BL_OK && kernel->program->functions != NULL && kernel->entry.number >= 0)
+        kernel->function = kernel->program->functions[kernel->entry.number];
     if (st != BL_OK) {
         bl_cl_kernel_destroy(&kernel->base);
         return st;
@@ -83,16 +80,6 @@ void bl_cl_kernel_destroy(bl_kernel *base)
     free(kernel);
 }
 
-/* The number of the first |n| sources that can be in one program. */
-static uint32_t count_alike(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
-{
-    uint32_t some = 1;
-
-    while (some < n && some < BATCH && bl_cl_is_here(dev, &sources[some]) == bl_cl_is_here(dev, sources))
-        some++;
-    return some;
-}
-
 /* If a batch does not compile or is not stored, each kernel is compiled separately, so that only the faulty kernel fails. */
 void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes)
 {
@@ -101,7 +88,7 @@ void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources,
     if (dev->cache == NULL)
         return;
     for (uint32_t i = 0, some; i < n; i += some) {
-        some = count_alike(dev, n - i, sources + i);
+        some = n - i < BL_CL_BATCH ? n - i : BL_CL_BATCH;
         if (some > 1 && bl_cl_batch_compile(dev, some, sources + i))
             continue;
         for (uint32_t k = i; k < i + some; k++) {

@@ -48,8 +48,7 @@ static const char *cl_program_options_for(const bl_cl_device *dev)
     return dev->fuses ? options : options_without_fma;
 }
 
-static bl_status build_failed(const bl_cl_device *dev, cl_device_id id, cl_program program, cl_int rc, const char *entry,
-                              bl_err *err)
+static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_int rc, const char *entry, bl_err *err)
 {
     bl_text summary = {0};
     size_t len = 0;
@@ -58,9 +57,9 @@ static bl_status build_failed(const bl_cl_device *dev, cl_device_id id, cl_progr
 
     if (rc != CL_BUILD_PROGRAM_FAILURE)
         return bl_cl_fail(rc, "clBuildProgram", err);
-    if (dev->cl.GetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &len) == CL_SUCCESS && len > 0)
+    if (dev->cl.GetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &len) == CL_SUCCESS && len > 0)
         log = calloc(1, len + 1);
-    if (log != NULL && dev->cl.GetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, len, log, NULL) != CL_SUCCESS)
+    if (log != NULL && dev->cl.GetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, len, log, NULL) != CL_SUCCESS)
         len = 0;
     bl_cl_log_summary(log != NULL ? log : "", log != NULL ? len : 0, &summary);
     st = bl_fail(err, BL_EBUG, "kernel %s does not compile: %s", entry, summary.data != NULL ? summary.data : "");
@@ -69,8 +68,8 @@ static bl_status build_failed(const bl_cl_device *dev, cl_device_id id, cl_progr
     return st;
 }
 
-static bl_status cl_program_build(const bl_cl_device *dev, cl_device_id id, cl_context context, const char *text, size_t len,
-                                  const char *entry, cl_program *out, bl_err *err)
+static bl_status cl_program_build(const bl_cl_device *dev, cl_context context, const char *text, size_t len, const char *entry,
+                                  cl_program *out, bl_err *err)
 {
     cl_int rc = CL_SUCCESS;
     cl_program program = dev->cl.CreateProgramWithSource(context, 1, &text, &len, &rc);
@@ -78,9 +77,9 @@ static bl_status cl_program_build(const bl_cl_device *dev, cl_device_id id, cl_c
 
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateProgramWithSource", err);
-    rc = dev->cl.BuildProgram(program, 1, &id, cl_program_options_for(dev), NULL, NULL);
+    rc = dev->cl.BuildProgram(program, 1, &dev->id, cl_program_options_for(dev), NULL, NULL);
     if (rc != CL_SUCCESS) {
-        st = build_failed(dev, id, program, rc, entry, err);
+        st = build_failed(dev, program, rc, entry, err);
         (void)dev->cl.ReleaseProgram(program);
         return st;
     }
@@ -107,7 +106,7 @@ static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *
 
 /* Creates a program with kernel |entry| from the cached |binary|, which it frees.  NULL if that fails: a driver may reject
  * its own binary, for example after an update. */
-static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
+static cl_program cl_program_load(const bl_cl_device *dev, cl_context context, unsigned char *binary, size_t len,
                                   const char *entry)
 {
     const unsigned char *const_binary = binary;
@@ -116,11 +115,12 @@ static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_c
 
     if (binary == NULL)
         return NULL;
-    program = dev->cl.CreateProgramWithBinary(context, 1, &id, &len, &const_binary, &loaded, &rc);
+    program = dev->cl.CreateProgramWithBinary(context, 1, &dev->id, &len, &const_binary, &loaded, &rc);
     free(binary);
     if (program == NULL || rc != CL_SUCCESS)
         return NULL;
-    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &id, cl_program_options_for(dev), NULL, NULL) == CL_SUCCESS &&
+    if (loaded == CL_SUCCESS &&
+        dev->cl.BuildProgram(program, 1, &dev->id, cl_program_options_for(dev), NULL, NULL) == CL_SUCCESS &&
         has_kernel(dev, program, entry))
         return program;
     (void)dev->cl.ReleaseProgram(program);
@@ -128,9 +128,9 @@ static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_c
 }
 
 /* Makes the cache key of |text|. The key names the device, since a driver rejects binaries of other devices. */
-static bl_status cl_program_make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
+static bl_status cl_program_make_key(const bl_cl_device *dev, const char *text, size_t len, bl_text *key, bl_err *err)
 {
-    bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", cl_program_options_for(dev), caller);
+    bl_text_printf(key, "%s%s%s %s\n", dev->identity, dev->team != NULL ? "direct " : "", cl_program_options_for(dev), caller);
     bl_text_append(key, text, len);
     return bl_text_status(key, err);
 }
@@ -138,7 +138,8 @@ static bl_status cl_program_make_key(const bl_cl_device *dev, bool here, const c
 /* ---- programs that several kernels share */
 
 /* Makes a bl_cl_program that owns |handle|. */
-static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
+static bl_status cl_program_make_program(bl_cl_device *dev, const bl_cl_session *session, cl_program handle, bl_cl_program **out,
+                                         bl_err *err)
 {
     bl_cl_program *program = bl_calloc(1, sizeof *program);
 
@@ -148,6 +149,8 @@ static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, b
     }
     program->handle = handle;
     program->refs = 1;
+    if (has_kernel(dev, handle, caller))
+        bl_cl_direct_find(dev, session, caller, program);
     *out = program;
     return BL_OK;
 }
@@ -194,6 +197,14 @@ static bl_cl_program *cl_program_share(bl_cl_device *dev, cl_context context, co
     return found;
 }
 
+bl_cl_program *bl_cl_program_retain(bl_cl_device *dev, bl_cl_program *program)
+{
+    pthread_mutex_lock(&dev->lock);
+    program->refs++;
+    pthread_mutex_unlock(&dev->lock);
+    return program;
+}
+
 void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
 {
     bool last;
@@ -211,6 +222,7 @@ void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
     pthread_mutex_unlock(&dev->lock);
     if (!last)
         return;
+    bl_cl_direct_drop(program);
     (void)dev->cl.ReleaseProgram(program->handle);
     free(program);
 }
@@ -249,7 +261,7 @@ static void cl_program_call(uint32_t number, const bl_kernel_source *source, bl_
 /* Adds a kernel that calls the functions among |sources|, if there are any.  A driver has a fixed cost per kernel: PoCL
  * compiles each kernel in two forms with loops around it, and links it. One kernel for all functions pays the cost once: 42
  * kernels of a training step take 6 s of a core instead of 17 s. */
-static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *text)
+static void add_caller(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text)
 {
     uint32_t functions = 0, buffers = 0, local_bytes = 0;
 
@@ -264,6 +276,8 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
     }
     if (functions == 0)
         return;
+    if (dev->team != NULL)
+        bl_cl_direct_wrap(n, sources, text);
     bl_text_printf(text, "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\nvoid %s(const int number", caller);
     for (uint32_t i = 0; i < BL_CALL_SCALARS; i++)
         bl_text_printf(text, ", const int n%u", (unsigned)i);
@@ -272,6 +286,8 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
     bl_text_puts(text, ") {\n");
     if (local_bytes > 0)
         bl_text_printf(text, "  __local ulong16 memory[%u];\n", (unsigned)((local_bytes + 127) / 128));
+    if (dev->team != NULL)
+        bl_cl_direct_tell(n, sources, text);
     bl_text_puts(text, "  int g0 = (int)get_group_id(0), g1 = (int)get_group_id(1), g2 = (int)get_group_id(2);\n"
                        "  switch (number) {\n");
     for (uint32_t i = 0; i < n; i++) {
@@ -292,14 +308,14 @@ static bl_status cl_program_join(const bl_cl_device *dev, uint32_t n, const bl_k
         bl_text_append(text, sources[i].text, sources[i].len);
         bl_text_printf(text, "\n#undef %s\n", entry);
     }
-    add_caller(n, sources, text);
+    add_caller(dev, n, sources, text);
     return bl_text_status(text, err);
 }
 
 /* ---- getting a program */
 
 /* Gets the kernel from the batch that contains it; |*out| stays NULL if the batch is not available. */
-static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
+static bl_status get_member(bl_cl_device *dev, const bl_cl_session *session, bl_span key, const bl_kernel_source *source,
                             bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
     bl_cl_member member;
@@ -309,17 +325,17 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
     if (!bl_cl_cache_load_member(dev->cache, key, &member))
         return BL_OK;
     BL_TRY(cl_program_find_entry(source, member.number, entry, err));
-    *out = cl_program_get_shared(dev, context, &member.batch);
+    *out = cl_program_get_shared(dev, session->context, &member.batch);
     if (*out == NULL) {
         unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
 
-        handle = cl_program_load(dev, bl_cl_which(dev, bl_cl_is_here(dev, source)), context, binary, len, entry->name);
+        handle = cl_program_load(dev, session->context, binary, len, entry->name);
         if (handle == NULL) {
             bl_cl_entry_fini(entry);
             return BL_OK;
         }
-        BL_TRY(cl_program_make_program(dev, handle, out, err));
-        *out = cl_program_share(dev, context, &member.batch, *out);
+        BL_TRY(cl_program_make_program(dev, session, handle, out, err));
+        *out = cl_program_share(dev, session->context, &member.batch, *out);
     }
     return BL_OK;
 }
@@ -335,10 +351,9 @@ static void cl_program_finish(const bl_cl_device *dev, bl_span key, cl_program p
     free(binary);
 }
 
-static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
+static bl_status get_single(bl_cl_device *dev, const bl_cl_session *session, bl_span key, const bl_kernel_source *source,
                             bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
-    cl_device_id id = bl_cl_which(dev, bl_cl_is_here(dev, source));
     cl_program handle = NULL;
     bl_text text = {0};
     bl_status st;
@@ -348,17 +363,17 @@ static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, 
         size_t len = 0;
         unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
 
-        handle = cl_program_load(dev, id, context, binary, len, entry->name);
+        handle = cl_program_load(dev, session->context, binary, len, entry->name);
     }
     if (handle == NULL) {
         st = cl_program_join(dev, 1, source, &text, err);
         if (st == BL_OK)
-            st = cl_program_build(dev, id, context, text.data, text.len, source->entry, &handle, err);
+            st = cl_program_build(dev, session->context, text.data, text.len, source->entry, &handle, err);
         bl_text_fini(&text);
         BL_TRY(st);
         cl_program_finish(dev, key, handle);
     }
-    return cl_program_make_program(dev, handle, out, err);
+    return cl_program_make_program(dev, session, handle, out, err);
 }
 
 bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, bl_cl_entry *entry,
@@ -366,16 +381,16 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
 {
     bl_cl_session session;
     bl_text text = {0};
-    bl_status st = cl_program_make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, err);
+    bl_status st = cl_program_make_key(dev, source->text, source->len, &text, err);
     bl_span key = {text.data, text.len};
 
     *out = NULL;
     *entry = (bl_cl_entry){0};
     bl_cl_session_hold(dev, &session);
     if (st == BL_OK && dev->cache != NULL)
-        st = get_member(dev, session.context, key, source, out, entry, err);
+        st = get_member(dev, &session, key, source, out, entry, err);
     if (st == BL_OK && *out == NULL)
-        st = get_single(dev, session.context, key, source, out, entry, err);
+        st = get_single(dev, &session, key, source, out, entry, err);
     bl_cl_session_drop(dev, &session);
     bl_text_fini(&text);
     return st;
@@ -418,22 +433,21 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
         bl_err ignored = {0};
 
         member.number = i;
-        stored =
-            cl_program_make_key(dev, bl_cl_is_here(dev, sources), sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
-            bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
+        stored = cl_program_make_key(dev, sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
+                 bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
         bl_text_fini(&own);
     }
     return stored;
 }
 
 /* Members find their batch by its checksum, so the key of the batch only needs a hash of the text. */
-static bl_status make_batch_key(const bl_cl_device *dev, bool here, const bl_text *text, bl_text *key, bl_err *err)
+static bl_status make_batch_key(const bl_cl_device *dev, const bl_text *text, bl_text *key, bl_err *err)
 {
     char hash[48];
     int len = snprintf(hash, sizeof hash, "batch %016llx%016llx", (unsigned long long)bl_hash_bytes(text->data, text->len, 3),
                        (unsigned long long)bl_hash_bytes(text->data, text->len, 4));
 
-    return cl_program_make_key(dev, here, hash, (size_t)len, key, err);
+    return cl_program_make_key(dev, hash, (size_t)len, key, err);
 }
 
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
@@ -442,12 +456,11 @@ bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *
     bl_text text = {0}, key = {0};
     bl_err ignored = {0}; /* ignored: a kernel that is compiled separately reports its own error */
     cl_program program = NULL;
-    bool here = bl_cl_is_here(dev, sources), good = false;
+    bool good = false;
 
     bl_cl_session_hold(dev, &session);
-    if (cl_program_join(dev, n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
-        cl_program_build(dev, bl_cl_which(dev, here), session.context, text.data, text.len, "of many", &program, &ignored) ==
-            BL_OK)
+    if (cl_program_join(dev, n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, &text, &key, &ignored) == BL_OK &&
+        cl_program_build(dev, session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
         good = check_all(dev, program, n, sources) && store_all(dev, (bl_span){key.data, key.len}, program, n, sources);
     if (program != NULL)
         (void)dev->cl.ReleaseProgram(program);
@@ -465,8 +478,7 @@ bool bl_cl_is_compiled(bl_device *base, const bl_kernel_source *source)
     bl_cl_member member;
     bool found = false;
 
-    if (dev->cache != NULL &&
-        cl_program_make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, &ignored) == BL_OK) {
+    if (dev->cache != NULL && cl_program_make_key(dev, source->text, source->len, &text, &ignored) == BL_OK) {
         bl_span key = {text.data, text.len};
         void *program = NULL;
         size_t len = 0;

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A parameter of a launch: its source, and the value that was set last. */
 typedef struct parameter {
@@ -27,12 +28,14 @@ typedef struct recording {
     bl_recording base;
     launch *launches;
     parameter *parameters;
-    bool here; /* the kernels of the recording run on dev->here */
+    /* of a recording whose functions dev->team calls; else NULL: one call per launch, and the arguments of all of them */
+    bl_cl_call *calls;
+    uint64_t *addresses;      /* by parameter */
+    int32_t *scalars;         /* by parameter */
+    bl_cl_program **programs; /* by launch, retained: they keep the machine code loaded */
 } recording;
 
-/* Sets the arguments that are equal at each launch of a calling kernel: the number of the function, and the arguments of
- * other functions. */
-static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
+cl_int bl_cl_set_call(bl_cl_device *dev, cl_kernel kernel, int number)
 {
     const cl_int zero = 0;
     cl_uint arguments = 0;
@@ -47,7 +50,19 @@ static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
     return rc;
 }
 
-static bl_status cl_queue_prepare(bl_cl_device *dev, const bl_launch *from, parameter *parameters, launch *to, bl_err *err)
+/* The parameters of a launch. */
+static void take_parameters(const bl_launch *from, parameter *parameters, launch *to)
+{
+    to->parameters = parameters;
+    to->nbuffers = from->kernel->nbuffers;
+    to->nscalars = from->kernel->nscalars;
+    for (uint32_t i = 0; i < to->nbuffers; i++)
+        parameters[i].from = from->slot[i];
+    for (uint32_t i = 0; i < to->nscalars; i++)
+        parameters[to->nbuffers + i].from = from->var[i];
+}
+
+static bl_status cl_queue_prepare(bl_cl_device *dev, const bl_launch *from, launch *to, bl_err *err)
 {
     bl_cl_kernel *kernel = (bl_cl_kernel *)from->kernel;
     cl_int rc = CL_SUCCESS;
@@ -57,23 +72,46 @@ static bl_status cl_queue_prepare(bl_cl_device *dev, const bl_launch *from, para
         to->kernel = NULL;
         return bl_cl_fail(rc, "clCreateKernel", err);
     }
-    to->parameters = parameters;
-    to->nbuffers = kernel->base.nbuffers;
-    to->nscalars = kernel->base.nscalars;
     to->first_scalar = to->nbuffers;
     if (kernel->entry.number >= 0) {
         to->first_buffer = BL_CL_CALL_BUFFERS;
         to->first_scalar = BL_CL_CALL_SCALARS;
-        rc = set_call(dev, to->kernel, kernel->entry.number);
+        rc = bl_cl_set_call(dev, to->kernel, kernel->entry.number);
         if (rc != CL_SUCCESS)
             return bl_cl_fail(rc, "setting a kernel's argument", err);
     }
-    for (uint32_t i = 0; i < to->nbuffers; i++)
-        parameters[i].from = from->slot[i];
-    for (uint32_t i = 0; i < to->nscalars; i++)
-        parameters[to->nbuffers + i].from = from->var[i];
     for (int d = 0; d < 3; d++)
         to->local[d] = kernel->base.local[d];
+    return BL_OK;
+}
+
+/* Whether the team can call the kernels of all launches. */
+static bool is_direct(const bl_cl_device *dev, uint32_t n, const bl_launch *launches)
+{
+    bool direct = dev->team != NULL && n > 0;
+
+    for (uint32_t i = 0; i < n && direct; i++)
+        direct = ((const bl_cl_kernel *)launches[i].kernel)->function != NULL;
+    return direct;
+}
+
+/* The calls of a direct recording; their arguments are set when it is submitted. */
+static bl_status make_calls(recording *r, size_t parameters, const bl_launch *launches, bl_err *err)
+{
+    size_t at = 0;
+
+    r->calls = bl_calloc(r->base.nlaunches, sizeof *r->calls);
+    r->addresses = bl_calloc(parameters + 1, sizeof *r->addresses);
+    r->scalars = bl_calloc(parameters + 1, sizeof *r->scalars);
+    r->programs = bl_calloc(r->base.nlaunches, sizeof *r->programs);
+    if (r->calls == NULL || r->addresses == NULL || r->scalars == NULL || r->programs == NULL)
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", r->base.nlaunches);
+    for (uint32_t i = 0; i < r->base.nlaunches; i++) {
+        const bl_cl_kernel *kernel = (const bl_cl_kernel *)launches[i].kernel;
+        r->calls[i] = (bl_cl_call){kernel->function, r->addresses + at, r->scalars + at, kernel->local_bytes, {0, 0, 0}};
+        r->programs[i] = bl_cl_program_retain((bl_cl_device *)r->base.dev, kernel->program);
+        at += kernel->base.nbuffers + kernel->base.nscalars;
+    }
     return BL_OK;
 }
 
@@ -92,17 +130,18 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     r->base.dev = base;
     r->base.nlaunches = n;
-    r->here = n > 0 && ((const bl_cl_kernel *)launches[0].kernel)->here;
     r->launches = bl_calloc(n > 0 ? n : 1, sizeof *r->launches);
     r->parameters = bl_calloc(parameters > 0 ? parameters : 1, sizeof *r->parameters);
     if (r->launches == NULL || r->parameters == NULL)
         st = bl_fail(err, BL_ENOMEM, "out of host memory for a recording of %u launches", n);
+    bool direct = st == BL_OK && is_direct((const bl_cl_device *)base, n, launches);
+    if (direct)
+        st = make_calls(r, parameters, launches, err);
     parameters = 0;
     for (uint32_t i = 0; i < n && st == BL_OK; i++) {
-        if (((const bl_cl_kernel *)launches[i].kernel)->here != r->here)
-            st = bl_fail(err, BL_EBUG, "a recording mixes brief kernels with others");
-        else
-            st = cl_queue_prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
+        take_parameters(&launches[i], r->parameters + parameters, &r->launches[i]);
+        if (!direct)
+            st = cl_queue_prepare((bl_cl_device *)base, &launches[i], &r->launches[i], err);
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     }
     if (st != BL_OK) {
@@ -122,8 +161,14 @@ void bl_cl_recording_destroy(bl_recording *base)
         if (r->launches[i].kernel != NULL)
             (void)dev->cl.ReleaseKernel(r->launches[i].kernel);
     }
+    for (uint32_t i = 0; r->programs != NULL && i < base->nlaunches; i++)
+        bl_cl_program_release(dev, r->programs[i]);
+    free(r->programs);
     free(r->launches);
     free(r->parameters);
+    free(r->calls);
+    free(r->addresses);
+    free(r->scalars);
     free(r);
 }
 
@@ -215,12 +260,47 @@ static bl_cl_timing *create_timing(uint32_t n, uint64_t *nanoseconds)
     return timing;
 }
 
+/* Set the arguments of all calls. */
+static void set_arguments(recording *r, const bl_submission *s)
+{
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < r->base.nlaunches; i++) {
+        const launch *l = &r->launches[i];
+        for (uint32_t k = 0; k < l->nbuffers; k++)
+            r->addresses[at + k] = (uint64_t)(uintptr_t)s->slots[l->parameters[k].from]->host;
+        r->calls[i].scalars = r->scalars + at;
+        for (uint32_t k = 0; k < l->nscalars; k++)
+            r->scalars[at + k] = s->vars[l->parameters[l->nbuffers + k].from];
+        memcpy(r->calls[i].groups, s->groups[i], sizeof r->calls[i].groups);
+        at += l->nbuffers + l->nscalars;
+    }
+}
+
+/* Run a direct recording to its end. */
+static bl_status submit_calls(recording *r, const bl_submission *s, bl_err *err)
+{
+    bl_cl_device *dev = (bl_cl_device *)r->base.dev;
+    uint32_t n = 0; /* the launches before the first one that fails, for the tests */
+
+    if (dev->pending)
+        BL_TRY(bl_cl_wait(&dev->base, err));
+    while (n < r->base.nlaunches && !bl_fault_hit(BL_FAULT_LAUNCH))
+        n++;
+    set_arguments(r, s);
+    BL_TRY(bl_cl_team_run(dev->team, s->brief, n, r->calls, s->nanoseconds, err));
+    r->base.begun = n > 0;
+    return n == r->base.nlaunches ? BL_OK : bl_cl_fail_queue(dev, CL_MEM_OBJECT_ALLOCATION_FAILURE, "launching a kernel", err);
+}
+
 bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
 {
     recording *r = (recording *)base;
     bl_cl_device *dev = (bl_cl_device *)base->dev;
+    if (r->calls != NULL)
+        return submit_calls(r, s, err);
     bl_cl_timing *timing = NULL;
-    bl_status st = choose_queue(dev, (s->nanoseconds != NULL ? BL_CL_TIMED : 0) | (r->here ? BL_CL_HERE : 0), err);
+    bl_status st = choose_queue(dev, s->nanoseconds != NULL ? BL_CL_TIMED : BL_CL_PLAIN, err);
     cl_int rc;
 
     if (st != BL_OK)
@@ -270,8 +350,12 @@ static bl_status read_times(bl_cl_device *dev, const bl_cl_timing *timing, bl_er
 bl_status bl_cl_wait(bl_device *base, bl_err *err)
 {
     bl_cl_device *dev = (bl_cl_device *)base;
-    cl_int rc = dev->cl.Finish(dev->session.queues[dev->current]);
     bl_status st = BL_OK;
+    cl_int rc;
+
+    if (!dev->pending)
+        return BL_OK;
+    rc = dev->cl.Finish(dev->session.queues[dev->current]);
 
     if (rc == CL_SUCCESS) {
         dev->pending = false;

@@ -7,7 +7,7 @@ static bl_status make_queue(bl_cl_device *dev, cl_context context, int which, cl
 {
     cl_command_queue_properties properties = (which & BL_CL_TIMED) != 0 ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int rc = CL_SUCCESS;
-    cl_command_queue queue = dev->cl.CreateCommandQueue(context, bl_cl_which(dev, (which & BL_CL_HERE) != 0), properties, &rc);
+    cl_command_queue queue = dev->cl.CreateCommandQueue(context, dev->id, properties, &rc);
 
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateCommandQueue", err);
@@ -18,12 +18,11 @@ static bl_status make_queue(bl_cl_device *dev, cl_context context, int which, cl
 bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err)
 {
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
-    const cl_device_id ids[] = {dev->id, dev->here};
     bl_cl_session fresh = {0};
     cl_int rc = CL_SUCCESS;
     bl_status st;
 
-    fresh.context = dev->cl.CreateContext(properties, dev->here != NULL ? 2 : 1, ids, NULL, NULL, &rc);
+    fresh.context = dev->cl.CreateContext(properties, 1, &dev->id, NULL, NULL, &rc);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateContext", err);
     st = make_queue(dev, fresh.context, BL_CL_PLAIN, &fresh.queues[BL_CL_PLAIN], err);

@@ -7,6 +7,7 @@
 
 #include "engine/base/text.h"
 #include "engine/device/device.h"
+#include "opencl/cl_team.h"
 
 #include <CL/cl.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ typedef struct bl_cl_timing {
 
 /* In-order queues. The index of a queue is a bit mask of its properties.  All queues except the plain queue are created on
  * first use. */
-enum { BL_CL_PLAIN = 0, BL_CL_TIMED = 1, BL_CL_HERE = 2, BL_CL_QUEUES = 4 };
+enum { BL_CL_PLAIN = 0, BL_CL_TIMED = 1, BL_CL_QUEUES = 2 };
 
 /* The objects that a device creates anew after a loss. */
 typedef struct bl_cl_session {
@@ -41,8 +42,6 @@ typedef struct bl_cl_device {
     bl_cl_api cl;
     cl_platform_id platform;
     cl_device_id id;
-    /* device with the same cores and memory whose commands run on the thread that enqueues them; or NULL */
-    cl_device_id here;
     /* the worker writes the session under |lock| and reads it without the lock; other threads hold |lock| */
     bl_cl_session session;
     pthread_mutex_t lock;
@@ -50,6 +49,7 @@ typedef struct bl_cl_device {
     bool pending;                 /* a submission has not been waited for; worker thread only */
     bl_cl_timing *timings;        /* list of timed submissions that have not been waited for */
     atomic_uint_fast64_t serials; /* serial number of the last buffer */
+    bl_cl_team *team;             /* runs the machine code of functions; NULL: launches go through the queue */
     bool coherent;                /* the host sees buffers without mapping them (PoCL) */
     bool fuses;                   /* fma() is one instruction instead of a library function */
     char *identity;               /* full names of device, driver and versions: part of a cached program's key */
@@ -81,6 +81,8 @@ typedef struct bl_cl_program {
     cl_program handle;
     int refs;                   /* guarded by the device's lock */
     bl_cl_batch batch;          /* the batch; all fields 0 for a program of one kernel */
+    bl_cl_function **functions; /* by number, the machine code of the functions; NULL: they run by the calling kernel only */
+    void *pin;                  /* the library of the machine code, which dlclose releases */
     cl_context context;         /* context of the program's session; a program of an earlier session is not shared */
     struct bl_cl_program *next; /* link of the device's list; guarded by the device's lock */
 } bl_cl_program;
@@ -98,19 +100,9 @@ typedef struct bl_cl_kernel {
     bl_kernel base;
     bl_cl_program *program;
     bl_cl_entry entry;
-    bool here; /* the kernel is compiled for dev->here */
+    bl_cl_function *function; /* the machine code, or NULL */
+    size_t local_bytes;
 } bl_cl_kernel;
-
-/* Whether a kernel is compiled for dev->here (true) or for the usual device. */
-static inline bool bl_cl_is_here(const bl_cl_device *dev, const bl_kernel_source *source)
-{
-    return source->brief && dev->here != NULL;
-}
-
-static inline cl_device_id bl_cl_which(const bl_cl_device *dev, bool here)
-{
-    return here ? dev->here : dev->id;
-}
 
 /* ---- cl_loader.c */
 /* Fills |api| from the system's OpenCL loader; false with a reason in |why|. */
@@ -148,6 +140,7 @@ bl_status bl_cl_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, s
 BL_NODISCARD bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out,
                                          bl_cl_entry *entry, bl_err *err);
 void bl_cl_entry_fini(bl_cl_entry *entry);
+bl_cl_program *bl_cl_program_retain(bl_cl_device *dev, bl_cl_program *program);
 void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program); /* accepts NULL */
 /* The device's binary of |program|, which the caller frees, or NULL.  PoCL generates machine code in this call. */
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len);
@@ -189,7 +182,29 @@ bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_membe
 bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch);
 void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len);
 
+/* ---- cl_direct.c */
+/* Largest number of kernels of one program.  PoCL 3.1 needs 200 ms for a program of any size. 16 kernels save most of this
+ * time, and larger programs would only keep other processes waiting for work. */
+enum { BL_CL_BATCH = 16 };
+/* Whether new kernels are called directly: the team exists, and the host sees all buffers. */
+static inline bool bl_cl_is_direct(const bl_cl_device *dev)
+{
+    return dev->team != NULL && dev->base.info.host_memory && dev->coherent;
+}
+/* Create dev->team if functions can be called directly. The session must be open and the device idle. */
+void bl_cl_direct_begin(bl_cl_device *dev);
+/* Write a function of the type bl_cl_function for each source that is a function. */
+void bl_cl_direct_wrap(uint32_t n, const bl_kernel_source *sources, bl_text *text);
+/* Write the statement of the calling kernel that stores the addresses of these functions. */
+void bl_cl_direct_tell(uint32_t n, const bl_kernel_source *sources, bl_text *text);
+/* Find the functions of the program, whose calling kernel is |caller|; without them its launches go through the queue. */
+void bl_cl_direct_find(bl_cl_device *dev, const bl_cl_session *session, const char *caller, bl_cl_program *program);
+void bl_cl_direct_drop(bl_cl_program *program);
+
 /* ---- cl_queue.c: rows of bl_device_ops */
+/* Set the arguments that are equal at each launch of a calling kernel: the number of the function, and the arguments of other
+ * functions. */
+cl_int bl_cl_set_call(bl_cl_device *dev, cl_kernel kernel, int number);
 bl_status bl_cl_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,
                        bl_err *err);
 void bl_cl_recording_destroy(bl_recording *recording);

@@ -114,9 +114,8 @@ typedef struct bl_device_info {
     uint32_t mega_ops;   /* rough estimate: 10^6 arithmetic operations per second */
     uint32_t mega_bytes; /* rough estimate: 10^6 bytes of memory per second */
     uint32_t launch_ns;  /* nanoseconds of the submitting thread per launch of a recording, besides the work of the kernel */
-    /* The limit for brief recordings: a recording that takes a core at most this number of nanoseconds would end before
-     * another thread could be woken for it. A brief recording runs in the thread that submits it, and its kernels are
-     * compiled as |brief|. 0: no recording is brief. */
+    /* The limit for brief submissions: work that takes a core at most this number of nanoseconds would end before another
+     * thread could be woken for it. 0: no submission is brief. */
     uint32_t brief_ns;
 } bl_device_info;
 
@@ -155,7 +154,6 @@ typedef struct bl_kernel_source {
     uint32_t local[3];              /* work-items of a group, fixed at compile time */
     uint32_t local_bytes;           /* bytes of local memory; checked against the device's limit before any driver call */
     bool function; /* OpenCL C: the text is a function for the back end to call, not a kernel: see bl_render_source */
-    bool brief;    /* the kernel runs in brief recordings only (info.brief_ns), and a back end may compile it accordingly */
 } bl_kernel_source;
 
 /* One kernel launch in a recording. |slot| and |var| are indices into the slots and variables given at submission. */
@@ -181,6 +179,7 @@ typedef struct bl_submission {
     const uint32_t (*groups)[3]; /* number of work-groups of each launch; a launch with a 0 does nothing */
     /* NULL, or one entry per launch: device time, written when the caller waits for the submission (slower) */
     uint64_t *nanoseconds;
+    bool brief; /* the submitting thread alone runs the launches, if info.brief_ns > 0 */
 } bl_submission;
 
 typedef struct bl_device_ops {
@@ -208,8 +207,8 @@ typedef struct bl_device_ops {
     bl_status (*record)(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                         bl_recording **out, bl_err *err);
     void (*recording_destroy)(bl_recording *recording);
-    /* Does not wait, except for a brief recording (info.brief_ns). On failure no work is in flight, and recording->begun
-     * tells whether a launch had begun. */
+    /* Does not wait, except for a brief submission and on a device that calls functions directly (opencl/cl_team.h). On failure
+     * no work is in flight, and recording->begun tells whether a launch had begun. */
     bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err);
     bl_status (*wait)(bl_device *dev, bl_err *err); /* wait for all submitted work */
     /* Optional. The driver's assembly of a kernel, for DEBUG=7. The caller frees the text. */

@@ -331,10 +331,7 @@ static void disassemble(compile *c)
 
 bl_kernel_source compile_source(const compile *c, const made *m)
 {
-    bl_kernel_source source = bl_render_source(m->lowered->linear, &c->dev->info, m->source.data, m->source.len);
-
-    source.brief = c->plan->info.brief;
-    return source;
+    return bl_render_source(m->lowered->linear, &c->dev->info, m->source.data, m->source.len);
 }
 
 static bl_status compile_ahead(compile *c, int n, const bl_kernel_source *sources, bl_err *err)
@@ -358,10 +355,8 @@ bl_status compile_kernels(compile *c)
         if (compile_first_like(c, i) == i && c->plan->kernels[i] == NULL)
             sources[n++] = compile_source(c, &c->made[i]);
     }
-    for (int i = 0; i < nalong; i++) {
+    for (int i = 0; i < nalong; i++)
         sources[n + i] = along->at[i];
-        sources[n + i].brief = c->plan->info.brief; /* a driver may not compile brief and other kernels together */
-    }
     /* an error in a kernel of another plan must not fail this plan: the other plan reports the error when it is compiled */
     if (nalong == 0 || compile_ahead(c, n + nalong, sources, &ignored) != BL_OK)
         BL_TRY(compile_ahead(c, n, sources, c->err));

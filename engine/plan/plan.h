@@ -20,9 +20,6 @@ typedef struct bl_plan_sources {
     bl_kernel_source *at;
 } bl_plan_sources;
 
-/* Does the device run the plan in the thread that submits it (info.brief_ns)? */
-typedef enum bl_plan_brief { BL_BRIEF_BY_WORK, BL_BRIEF_NO, BL_BRIEF_YES } bl_plan_brief;
-
 typedef struct bl_plan_options {
     int debug;  /* debug level, 0 to 7: how much of the compilation is recorded as text */
     bool noopt; /* apply no moves */
@@ -49,8 +46,6 @@ typedef struct bl_plan_options {
     /* kernels of other plans to compile together with the plan's own kernels, if the plan has kernels to compile; NULL:
      * none */
     const bl_plan_sources *along;
-    /* the |brief| property of the plan with which the kernels of this plan were compiled: both plans must have the same */
-    bl_plan_brief brief;
 } bl_plan_options;
 
 /* An input, output or state of a plan. bl_plan_sizes evaluates |dim|, in which a named dimension counts in steps. */
@@ -83,7 +78,7 @@ typedef struct bl_plan_info {
     double engine_ms;  /* time of the engine alone, without the driver: from the wire graph to the source of the kernels */
     const char *debug; /* text of the requested debug levels; "": none */
     bool uses_rng;
-    bool brief;
+    bool brief;          /* the submitting thread alone runs the plan: see bl_submission */
     bool checks_indices; /* a step waits for its index checks, and fails if an index is out of range */
     /* the named dimension that is the first axis of all inputs and outputs, if each row of the outputs depends only on the same
      * row of the inputs (engine/ir/row_axis.h); -1 if there is none or no proof. Runs of such a plan can be batched */

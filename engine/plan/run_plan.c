@@ -276,7 +276,8 @@ static bl_status submit_part(running *r, const part *p, uint64_t *ns)
     bl_submission submission = {.slots = plan->slots,
                                 .vars = plan->vars,
                                 .groups = (const uint32_t(*)[3])plan->groups + p->first,
-                                .nanoseconds = ns == NULL ? NULL : ns + p->first};
+                                .nanoseconds = ns == NULL ? NULL : ns + p->first,
+                                .brief = plan->info.brief};
     bl_status st = bl_recording_submit(p->recording, &submission, r->err);
     if (st != BL_OK && p->recording->begun)
         lose_states(r);

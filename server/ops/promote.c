@@ -38,8 +38,7 @@ static void promote_gather(const bl_promoter *p, bl_plan *const *plans, size_t n
         bl_plan_options options = promote_options_for(p, plans[i]);
         bl_err ignored = {0};
 
-        if (bl_plan_get_info(plans[i])->brief == bl_plan_get_info(plans[0])->brief &&
-            bl_plan_get_info(plans[i])->device == bl_plan_get_info(plans[0])->device &&
+        if (bl_plan_get_info(plans[i])->device == bl_plan_get_info(plans[0])->device &&
             bl_plan_gather_again(plans[i], &options, arena, sources, &ignored) != BL_OK)
             return;
     }

@@ -69,10 +69,7 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
     make->x->how.early = false;
-    /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's brief option */
-    make->x->how.beam = 0;
-    if (program->doc.nentries > 0)
-        make->x->how.brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
+    make->x->how.beam = 0; /* initialisers run once, so they are not searched */
     for (int i = 0; i < program->doc.nstates; i++) {
         bl_wire_key key;
         bool hit = false;

@@ -264,7 +264,6 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
                              .tuner = &x->rq->server->search.tuner,
                              .beam = x->how.beam,
                              .early = x->how.early,
-                             .brief = x->how.brief,
                              .halt = bl_request_halt(x->rq),
                              .children = x->rq->server->children};
 }

@@ -38,7 +38,6 @@ typedef struct bl_exec_how {
     int debug, beam;
     bl_precision precision;
     bool early;            /* the plans may contain interpreted kernels, so that the first run need not wait for the compiler */
-    bl_plan_brief brief;   /* option |brief| of the plans */
     bl_plan_sources along; /* kernels to compile in one pass with the kernels of the next plan */
 } bl_exec_how;
 

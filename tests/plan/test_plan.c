@@ -77,13 +77,6 @@ static void test_brief(void **state)
         document d = open_document(text);
         assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
         assert_int_equal(rows[i].brief, bl_plan_get_info(plan)->brief);
-        for (int k = 0; k < 2; k++) {
-            bl_plan_options options = {.brief = k == 0 ? BL_BRIEF_NO : BL_BRIEF_YES};
-            bl_plan *other = NULL;
-            assert_int_equal(bl_plan_remake(plan, &options, &other, NULL), BL_OK);
-            assert_int_equal(k == 1, bl_plan_get_info(other)->brief);
-            bl_plan_release(other);
-        }
         bl_plan_release(plan);
         bl_arena_destroy(d.arena);
     }

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* The submitter announces a launch of several groups in a ticket: the number of the launch and its first group that nobody has
+ * taken. Threads take shares of the groups with one addition to the ticket, and the submitter takes shares too. It waits until
+ * all groups are done, and not for threads that took none: a thread that still sleeps, or whose core another process has, delays
+ * nobody. A launch of one group runs on the submitter. */
+#include "opencl/cl_team.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SPINS = 2000, /* looks at a word before a thread sleeps or yields: some 50 us, as long as a launch of a small kernel */
+    SHARES = 4,   /* shares of a launch for each thread: the others take what a late thread has left */
+    SLOTS = 64,   /* launches that a thread may be late before its slot has another launch */
+    LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
+    NUMBER = 32            /* the ticket has the number of the launch from this bit on */
+};
+
+/* A launch that has been announced. */
+typedef struct slot {
+    atomic_uint number;
+    _Atomic uint32_t groups;
+    _Atomic uint32_t share; /* groups that a thread takes at once */
+    const bl_cl_call *_Atomic call;
+} slot;
+
+typedef struct member {
+    bl_cl_team *team;
+    pthread_t thread;
+    void *memory; /* local memory */
+    size_t bytes;
+} member;
+
+struct bl_cl_team {
+    _Alignas(64) atomic_uint_fast64_t ticket;
+    _Alignas(64) atomic_uint done;      /* groups of the current launch that are done */
+    _Alignas(64) atomic_uint announced; /* the number of the last launch; sleeping threads wait for the next one */
+    atomic_uint sleepers;
+    atomic_bool ends;
+    slot slots[SLOTS];
+    uint32_t nthreads; /* the submitter included */
+    uint32_t nstarted;
+    member members[]; /* the first is the submitter */
+};
+
+static void pause_thread(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void run_groups(const bl_cl_call *call, void *memory, uint32_t first, uint32_t last)
+{
+    uint32_t gx = call->groups[0], gy = call->groups[1];
+    uint32_t x = first % gx, y = first / gx % gy, z = first / gx / gy;
+
+    for (uint32_t i = first; i < last; i++) {
+        call->function(call->buffers, call->scalars, memory, (int32_t)x, (int32_t)y, (int32_t)z);
+        if (++x < gx)
+            continue;
+        x = 0;
+        if (++y < gy)
+            continue;
+        y = 0;
+        z++;
+    }
+}
+
+/* Take a share of the announced launch and run it. False if there is none. */
+static bool run_share(bl_cl_team *team, const member *m)
+{
+    uint64_t ticket = atomic_load(&team->ticket);
+    const slot *s = &team->slots[(ticket >> NUMBER) % SLOTS];
+    uint32_t share = atomic_load(&s->share), groups = atomic_load(&s->groups), first, last;
+
+    if (atomic_load(&s->number) != ticket >> NUMBER || (uint32_t)ticket >= groups)
+        return false;
+    ticket = atomic_fetch_add(&team->ticket, share); /* of that launch, or of a later one */
+    s = &team->slots[(ticket >> NUMBER) % SLOTS];
+    groups = atomic_load(&s->groups);
+    const bl_cl_call *call = atomic_load(&s->call);
+    first = (uint32_t)ticket;
+    /* a launch with an open share keeps its slot */
+    if (atomic_load(&s->number) != ticket >> NUMBER || first >= groups)
+        return false;
+    last = groups - first < share ? groups : first + share;
+    run_groups(call, m->memory, first, last);
+    atomic_fetch_add(&team->done, last - first);
+    return true;
+}
+
+/* ---- the other threads */
+
+/* Wait for a launch after number |seen|. */
+static void await_launch(bl_cl_team *team, unsigned seen)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load(&team->announced) != seen)
+            return;
+        pause_thread();
+    }
+    atomic_fetch_add(&team->sleepers, 1);
+    while (atomic_load(&team->announced) == seen && !atomic_load(&team->ends))
+        (void)syscall(SYS_futex, &team->announced, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    atomic_fetch_sub(&team->sleepers, 1);
+}
+
+static void *run_member(void *arg)
+{
+    member *m = arg;
+    bl_cl_team *team = m->team;
+
+    while (!atomic_load(&team->ends)) {
+        unsigned seen = atomic_load(&team->announced);
+        while (run_share(team, m))
+            continue;
+        await_launch(team, seen);
+    }
+    return NULL;
+}
+
+/* ---- the submitter */
+
+static void wake_all(bl_cl_team *team)
+{
+    if (atomic_load(&team->sleepers) > 0)
+        (void)syscall(SYS_futex, &team->announced, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void run_together(bl_cl_team *team, const bl_cl_call *call, uint32_t groups)
+{
+    unsigned number = atomic_load(&team->announced) + 1;
+    slot *s = &team->slots[number % SLOTS];
+
+    atomic_store(&team->done, 0);
+    atomic_store(&s->groups, 0); /* a late thread that still reads the slot finds nothing to take */
+    atomic_store(&s->number, number);
+    atomic_store(&s->call, call);
+    atomic_store(&s->share, groups / (team->nthreads * SHARES) + 1);
+    atomic_store(&s->groups, groups);
+    atomic_store(&team->ticket, (uint64_t)number << NUMBER);
+    atomic_store(&team->announced, number);
+    wake_all(team);
+    while (run_share(team, &team->members[0]))
+        continue;
+    for (int i = 0; atomic_load(&team->done) < groups; i++) {
+        if (i < SPINS)
+            pause_thread();
+        else
+            (void)sched_yield();
+    }
+}
+
+/* Give each thread |bytes| of local memory. No launch is announced. */
+static bl_status grow_memory(bl_cl_team *team, size_t bytes, bl_err *err)
+{
+    bytes = (bytes + LOCAL_ALIGNMENT - 1) / LOCAL_ALIGNMENT * LOCAL_ALIGNMENT;
+    for (uint32_t i = 0; i < team->nthreads; i++) {
+        member *m = &team->members[i];
+        if (m->bytes >= bytes)
+            continue;
+        free(m->memory);
+        m->bytes = 0;
+        m->memory = bl_fault_hit(BL_FAULT_ALLOC) ? NULL : aligned_alloc(LOCAL_ALIGNMENT, bytes);
+        if (m->memory == NULL)
+            return bl_fail(err, BL_ENOMEM, "out of host memory for %zu bytes of local memory", bytes);
+        m->bytes = bytes;
+    }
+    return BL_OK;
+}
+
+bl_status bl_cl_team_run(bl_cl_team *team, bool alone, uint32_t n, const bl_cl_call *calls, uint64_t *nanoseconds, bl_err *err)
+{
+    int64_t begin;
+
+    for (uint32_t i = 0; i < n; i++)
+        BL_TRY(grow_memory(team, calls[i].local_bytes, err));
+    begin = nanoseconds != NULL ? bl_clock_ns() : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t groups = calls[i].groups[0] * calls[i].groups[1] * calls[i].groups[2];
+
+        if (alone || groups <= 1 || team->nthreads == 1)
+            run_groups(&calls[i], team->members[0].memory, 0, groups);
+        else
+            run_together(team, &calls[i], groups);
+        if (nanoseconds != NULL) {
+            int64_t end = bl_clock_ns();
+            nanoseconds[i] = (uint64_t)(end - begin);
+            begin = end;
+        }
+    }
+    return BL_OK;
+}
+
+bl_status bl_cl_team_create(uint32_t threads, bl_cl_team **out, bl_err *err)
+{
+    bl_cl_team *team =
+        bl_fault_hit(BL_FAULT_ALLOC) ? NULL : aligned_alloc(64, (sizeof *team + threads * sizeof(member) + 63) / 64 * 64);
+
+    if (team == NULL)
+        return bl_fail(err, BL_ENOMEM, "out of host memory for the threads of a device");
+    memset(team, 0, sizeof *team + threads * sizeof(member));
+    team->nthreads = threads;
+    for (uint32_t i = 1; i < threads; i++) {
+        team->members[i].team = team;
+        if (pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]) != 0) {
+            bl_cl_team_destroy(team);
+            return bl_fail(err, BL_ENOMEM, "the system refuses a thread for a device");
+        }
+        team->nstarted++;
+    }
+    *out = team;
+    return BL_OK;
+}
+
+void bl_cl_team_destroy(bl_cl_team *team)
+{
+    if (team == NULL)
+        return;
+    atomic_store(&team->ends, true);
+    atomic_fetch_add(&team->announced, 1);
+    (void)syscall(SYS_futex, &team->announced, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    for (uint32_t i = 1; i <= team->nstarted; i++)
+        (void)pthread_join(team->members[i].thread, NULL);
+    for (uint32_t i = 0; i < team->nthreads; i++)
+        free(team->members[i].memory);
+    free(team);
+}
