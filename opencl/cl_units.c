@@ -70,9 +70,11 @@ static const char dot_text[] = HEAD(1) "  float16 c = (float16)(0.0f); uint16 x 
                                        "  vstore16(c, 0, sums); vstore16(c, 1, sums); }\n";
 
 /* 4 * 200 * -2 + 100: the bytes 200 show that x is unsigned, the bytes -2 that y is signed. */
-static const char vnni_text[] = HEAD(1) "  int16 c = (int16)(100); uint16 x = (uint16)(0xc8c8c8c8u), y = (uint16)(0xfefefefeu);\n"
-                                        "  __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(x), \"v\"(y));\n"
-                                        "  vstore16(convert_float16(c), 0, sums); vstore16(convert_float16(c), 1, sums); }\n";
+static const char vnni_text[] = "__attribute__((noinline, target(\"avx512vnni,avx512vl\")))\n"
+                                "void sum_bytes(__global float *sums, int repeated) {\n"
+                                "  int16 c = __builtin_ia32_vpdpbusd512((int16)(100), (int16)(0xc8c8c8c8), (int16)(repeated));\n"
+                                "  vstore16(convert_float16(c), 0, sums); vstore16(convert_float16(c), 1, sums); }\n" HEAD(
+                                    1) "  sum_bytes(sums, 0xfefefefe); }\n";
 
 static const char dp4a_text[] = HEAD(32) "  int c = 100; uint x = 0xc8c8c8c8u; int y = 0xfefefefe;\n"
                                          "  asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(c) : \"r\"(x), \"r\"(y));\n"
