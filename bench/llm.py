@@ -191,7 +191,7 @@ class Hosted:
         (place / "model.gguf").symlink_to(file.resolve())
         (place / "config.json").write_text(json.dumps({"parameters": {"context": {"string_value": str(DEEP + 256)}}}))
         self.server = Server(None, 0, words=("--models", self.folder.name, "--device", options.device))
-        client = beamline.Client(self.server.url)
+        self.client = client = beamline.Client(self.server.url)
         client.wait_ready(READY_SECONDS)
         self.url = self.server.url
         self.vocabulary = client.call("GET", "/v1/models")["data"][0]["meta"]["n_vocab"]
@@ -234,8 +234,9 @@ def compare(name, file, hosted, asker, options):
         return times, times
     workers = start_peers(options, file, load, asker)
     try:
-        for measure in (ours, *(worker.slice for worker in workers)):
-            measure(options.seconds)  # warm up
+        peers.settle(hosted.client, ours)
+        for worker in workers:
+            worker.slice(options.seconds)  # warm up
         walls, _, theirs = peers.take_turns(ours, workers, options)
     finally:
         for worker in workers:

@@ -39,7 +39,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 # name of a row: (network, batch, length)
 ROWS = {**{f"{name}_b{batch}": (name, batch, sizes.ONNX_LENGTH) for name in sizes.ONNX if name != "minilm" for batch in (1, 8)},
         **{f"minilm_{batch}x{length}": ("minilm", batch, length) for batch, length in sizes.MINILM}}
-WARM_SECONDS = 2.0  # of our side, which compiles plans for frequent sizes in the background
 
 
 def export(names, options):
@@ -108,7 +107,7 @@ def compare(row_name, client, worker, options):
     row = {"name": row_name, "group": "minilm" if name == "minilm" else "networks", "title": f"MiniLM-L6, {batch} × {length}" if name == "minilm" else f"{name}, batch {batch}",
            "unit": "samples/s", "goal": 1.1 if name == "minilm" else 0.9, "by": "wall", "date": peers.now(), "peer": "onnxruntime"}
     measure = ours(client, name, inputs)
-    measure(max(WARM_SECONDS, options.seconds))
+    peers.settle(client, measure)
     with tempfile.TemporaryDirectory(prefix="beamline-onnx-") as folder:
         if worker:
             outputs = client.model(name).infer(inputs)

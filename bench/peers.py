@@ -14,6 +14,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 THREADS = str(os.cpu_count() or 1)
@@ -36,6 +37,15 @@ def take_turns(ours, workers, options):
         for worker in workers:
             theirs[worker.label].append(statistics.median(worker.slice(options.seconds)))
     return walls, computes, theirs
+
+
+def settle(client, measure, most=60):
+    """Warms up: repeats |measure| for slices of a second until the server of |client| has compiled nothing in two of them, at most
+    |most| seconds.  A server compiles plans for frequent sizes in the background."""
+    start, quiet = time.monotonic(), 0
+    while quiet < 2 and time.monotonic() - start < most:
+        measure(1)
+        quiet = 0 if client.metrics()['beamline_queue_length{device="compiler"}'] > 0 else quiet + 1
 
 
 def rates(amount, ours, theirs):
