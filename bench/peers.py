@@ -39,13 +39,16 @@ def take_turns(ours, workers, options):
     return walls, computes, theirs
 
 
-def settle(client, measure, most=60):
-    """Warms up: repeats |measure| for slices of a second until the server of |client| has compiled nothing in two of them, at most
-    |most| seconds.  A server compiles plans for frequent sizes in the background."""
-    start, quiet = time.monotonic(), 0
-    while quiet < 2 and time.monotonic() - start < most:
-        measure(1)
-        quiet = 0 if client.metrics()['beamline_queue_length{device="compiler"}'] > 0 else quiet + 1
+def settle(client, measure, seconds=1, slices=2, most=180):
+    """Warms up: repeats |measure| until the server of |client| has run nothing on the interpreter and compiled nothing in |slices|
+    slices of |seconds|, at most |most| seconds.  A server compiles new graphs, and plans for frequent sizes, in the background."""
+    start, quiet, before = time.monotonic(), 0, None
+    while quiet < slices and time.monotonic() - start < most:
+        measure(seconds)
+        metrics = client.metrics()
+        interpreted = metrics["beamline_runs_interpreted_total"]
+        quiet = quiet + 1 if interpreted == before and metrics['beamline_queue_length{device="compiler"}'] == 0 else 0
+        before = interpreted
 
 
 def rates(amount, ours, theirs):

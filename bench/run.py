@@ -56,7 +56,7 @@ def compare(name, work, client, others, options):
     workers = others.keep(work.peer) if shared else others.start(work.peer)
     try:
         ours, extra = work.prepare(lease, options.device)
-        ours(options.seconds / 4)
+        peers.settle(client, ours, options.seconds / 4, slices=1)
         ready, facts, left_out = peers.prepare(workers, name=name, seconds=options.seconds / 4, **extra.pop("order", {}))
         found = figures(work, *peers.take_turns(ours, ready, options))
     finally:
