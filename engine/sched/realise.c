@@ -5,6 +5,8 @@
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
+#include <string.h>
+
 enum {
     MOST_DEPTH = 1000,       /* nodes on one path of an expression: limits the recursion of index.c and of the linearizer */
     SMALL_NEST = 4096,       /* iterations that one work-item may as well run alone */
@@ -93,26 +95,34 @@ static int gather_leaves(const sched *s, leafset *sets, const bl_node *node, int
     return fits ? -1 : largest;
 }
 
-enum { SMALLER = 4 }; /* a value further down is preferred if it has at most 1 / SMALLER of the elements */
+enum {
+    SMALLER = 4, /* a value further down is preferred if it has at most 1 / SMALLER of the elements ... */
+    SEVERAL = 3  /* ... and reads this many buffers */
+};
 
-/* The position of the value that gets a buffer if the value at |top| reads too many buffers: |top|, or a value below it that
- * reads at least half of the allowed number and has far fewer elements. Example: the products of a matmul have an element for
- * each multiplication; the sums of the matmul before, which are below them, have one for each result. */
-static int choose_small(const sched *s, const leafset *sets, int top, int most)
+/* The position of the value that gets a buffer if the value at |top| reads too many buffers: |top|, or of the values below it
+ * that read several buffers and have far fewer elements the one that reads most. Example: the products of a matmul have an
+ * element for each multiplication; the sums of the matmul before, which are below them, have one for each result. |below|:
+ * scratch. */
+static int choose_small(const sched *s, const leafset *sets, int top, bool *below)
 {
+    int64_t most = sched_elements(s->order.at[top]) / SMALLER;
     int best = top;
 
-    for (int at = top; at >= 0;) {
+    memset(below, 0, (size_t)(top + 1) * sizeof *below);
+    below[top] = true;
+    for (int at = top; at >= 0; at--) {
         const bl_node *node = s->order.at[at];
-        int next = -1;
+        if (!below[at])
+            continue;
+        if (at < top && sets[at].count >= SEVERAL && sched_elements(node) <= most &&
+            (best == top || sets[at].count > sets[best].count))
+            best = at;
         for (uint32_t i = 0; i < node->nsrc; i++) {
             int from = sched_position(s, node->src[i]);
-            if (is_inline(s, node->src[i], from) && (next < 0 || sets[from].count > sets[next].count))
-                next = from;
+            if (is_inline(s, node->src[i], from))
+                below[from] = true;
         }
-        at = next >= 0 && sets[next].count * 2 > most ? next : -1;
-        if (at >= 0 && sched_elements(s->order.at[at]) <= sched_elements(s->order.at[best]) / SMALLER)
-            best = at;
     }
     return best;
 }
@@ -146,7 +156,7 @@ static int limit_leaves(sched *s, leafset *sets, bool *above, const bl_node *nod
         int largest = gather_leaves(s, sets, node, position, most);
         if (largest < 0)
             return marked;
-        largest = choose_small(s, sets, largest, most);
+        largest = choose_small(s, sets, largest, above);
         s->realised[largest] = BUFFERED;
         s->round_marked[largest] = s->round;
         gather_again(s, sets, largest, position, most, above);

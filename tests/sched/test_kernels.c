@@ -407,6 +407,40 @@ static void test_costly_part(void **state)
     }
 }
 
+/* A recurrent network: the gradient of the weight that each of 24 steps uses is a sum of 24 products. Neither a product of one
+ * element of a batch, a row and a column nor a sum of such products is in memory. */
+static void test_many_products(void **state)
+{
+    enum { STEPS = 24, BATCH = 16, WIDTH = 64 };
+    bl_text text = {0};
+    test_graph g;
+    const bl_schedule *schedule = NULL;
+
+    (void)state;
+    bl_text_printf(
+        &text,
+        "{'inputs': {'x': {'dtype': 'float32', 'shape': [%d, %d, %d]}, 'h0': " F32(16, 64) ", 'w': " F32(64, 64) "}, 'nodes': [",
+        STEPS, BATCH, WIDTH);
+    for (int i = 0; i < STEPS; i++)
+        bl_text_printf(&text,
+                       "{'id': 'x%d', 'op': 'slice', 'in': ['x'], 'attrs': {'start': %d, 'stop': %d}}, "
+                       "{'id': 'y%d', 'op': 'reshape', 'in': ['x%d'], 'attrs': {'shape': [%d, %d]}}, "
+                       "{'id': 'p%d', 'op': 'matmul', 'in': ['h%d', 'w']}, {'id': 's%d', 'op': 'add', 'in': ['p%d', 'y%d']}, "
+                       "{'id': 'h%d', 'op': 'tanh', 'in': ['s%d']}, ",
+                       i, i, i + 1, i, i, BATCH, WIDTH, i, i, i, i, i, i + 1, i);
+    bl_text_printf(
+        &text, "{'id': 'l', 'op': 'sum', 'in': ['h%d']}, {'id': 'g', 'op': 'grad', 'in': ['l', 'w']}], 'outputs': ['g']}", STEPS);
+    assert_int_equal(BL_OK, bl_text_status(&text, NULL));
+    test_graph_open(text.data, &g);
+    schedule = test_graph_schedule(&g, 2);
+    for (int i = 0; i < schedule->nplaces; i++) {
+        if (schedule->places[i].count != NULL && schedule->places[i].count->hi >= (int64_t)BATCH * WIDTH * WIDTH)
+            fail_msg("place %d has %lld elements", i, (long long)schedule->places[i].count->hi);
+    }
+    test_graph_close(&g);
+    bl_text_fini(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),
@@ -417,6 +451,7 @@ int main(void)
                                        cmocka_unit_test(test_large_is_no_stage),
                                        cmocka_unit_test(test_windows_are_no_stage),
                                        cmocka_unit_test(test_parts_in_place),
-                                       cmocka_unit_test(test_costly_part)};
+                                       cmocka_unit_test(test_costly_part),
+                                       cmocka_unit_test(test_many_products)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
