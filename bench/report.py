@@ -10,12 +10,14 @@ import json
 import pathlib
 import re
 import statistics
+import textwrap
 
 import peers
 import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rows of docs/performance.md: begin -->", "<!-- rows of docs/performance.md: end -->"
+COLUMNS = 120  # of the lines of docs/
 CROSSED = {"depthwise", "networks", "llm"}  # groups with many rows: their table has one column per variant of a work, and no picture
 # title of a row in docs/performance.md -> title in README
 README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
@@ -164,8 +166,12 @@ def cross_table(rows):
         lines.append(f"| {work} | " + " | ".join(cells) + " |")
     missed = [f"{row['title']} ({row['ratio']:.2f})" for row in rows if row["ratio"] < row["goal"]]
     goals = sorted({row["goal"] for row in rows})
-    return [*lines, "", f"Below {' to '.join(f'{goal:g}' for goal in {goals[0]: 0, goals[-1]: 0})}, the goal: "
-            + (", ".join(missed) if missed else "none") + f" of {len(rows)}; the geometric mean is {statistics.geometric_mean(row['ratio'] for row in rows):.2f}."]
+    return [*lines, "", wrapped(f"Below {' to '.join(f'{goal:g}' for goal in {goals[0]: 0, goals[-1]: 0})}, the goal: "
+            + (", ".join(missed) if missed else "none") + f" of {len(rows)}; the geometric mean is {statistics.geometric_mean(row['ratio'] for row in rows):.2f}.")]
+
+
+def wrapped(text):
+    return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def moves(rows):
@@ -179,7 +185,7 @@ def moves(rows):
 
 def measured(report, rows):
     dates = sorted(row["date"][:16].replace("T", " ") for row in rows)
-    return (f"Measured {dates[0]} to {dates[-1]} UTC, {report['machine']['cpu']}, {report['machine']['threads']} threads; peer: "
+    return wrapped(f"Measured {dates[0]} to {dates[-1]} UTC, {report['machine']['cpu']}, {report['machine']['threads']} threads; peer: "
             f"{', '.join(sorted({row['peer_version'] for row in rows}))}.")
 
 
