@@ -49,6 +49,8 @@ def settle(client, measure, seconds=1, slices=2, most=180):
         interpreted = metrics["beamline_runs_interpreted_total"]
         quiet = quiet + 1 if interpreted == before and metrics['beamline_queue_length{device="compiler"}'] == 0 else 0
         before = interpreted
+    if quiet < slices:
+        print(f"after {most} s the server still compiles: the next figures may be too low", file=sys.stderr)
 
 
 def rates(amount, ours, theirs):

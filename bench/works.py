@@ -190,8 +190,8 @@ def on_pictures(program, shape):
 # ---- kernels
 
 def kernel_seconds(text):
-    """The sum of a request's kernel times, from the lines of |debug| level 2, which have tenths of a microsecond: at least half of
-    one."""
+    """The sum of a request's kernel times, from the lines of |debug| level 2.  The lines are rounded to 0.1 us, so a sum of 0 counts
+    as 0.05 us."""
     return max(0.05, sum(float(us) for us in re.findall(r"^\S+ +\d+ [h ] \S+ +([\d.]+) us", text, re.MULTILINE))) / 1e6
 
 

@@ -28,7 +28,7 @@ typedef struct recording {
     bl_recording base;
     launch *launches;
     parameter *parameters;
-    /* of a recording whose functions dev->team calls; else NULL: one call per launch, and the arguments of all of them */
+    /* One call per launch, if dev->team runs the recording; else this and the next three fields are NULL. */
     bl_cl_call *calls;
     uint64_t *addresses;      /* by parameter */
     int32_t *scalars;         /* by parameter */
@@ -269,7 +269,6 @@ static void set_arguments(recording *r, const bl_submission *s)
         const launch *l = &r->launches[i];
         for (uint32_t k = 0; k < l->nbuffers; k++)
             r->addresses[at + k] = (uint64_t)(uintptr_t)s->slots[l->parameters[k].from]->host;
-        r->calls[i].scalars = r->scalars + at;
         for (uint32_t k = 0; k < l->nscalars; k++)
             r->scalars[at + k] = s->vars[l->parameters[l->nbuffers + k].from];
         memcpy(r->calls[i].groups, s->groups[i], sizeof r->calls[i].groups);

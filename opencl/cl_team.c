@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The submitter announces a launch of several groups in a ticket: the number of the launch and its first group that nobody has
- * taken. Threads take shares of the groups with one addition to the ticket, and the submitter takes shares too. It waits until
- * all groups are done, and not for threads that took none: a thread that still sleeps, or whose core another process has, delays
- * nobody. A launch of one group runs on the submitter. */
+/* A launch of several groups has a ticket, a 64-bit counter: the number of the launch in the upper half, and the next free group
+ * in the lower half. A thread adds a number of groups to the ticket and then runs these groups; the submitting thread does the
+ * same. The launch ends when all groups are done. A thread that has taken no groups does not delay the end, for example a thread
+ * that is still asleep. A launch of one group runs on the submitting thread. */
 #include "opencl/cl_team.h"
 
 #include "engine/base/clock.h"
@@ -23,7 +23,8 @@ enum {
     SHARES = 4,   /* shares of a launch for each thread: the others take what a late thread has left */
     SLOTS = 64,   /* launches that a thread may be late before its slot has another launch */
     LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
-    NUMBER = 32            /* the ticket has the number of the launch from this bit on */
+    NUMBER = 32,           /* the ticket has the number of the launch from this bit on */
+    PIECE = 1 << 30        /* groups of a ticket, whose lower half must not overflow: a larger launch runs in pieces */
 };
 
 /* A launch that has been announced. */
@@ -31,6 +32,7 @@ typedef struct slot {
     atomic_uint number;
     _Atomic uint32_t groups;
     _Atomic uint32_t share; /* groups that a thread takes at once */
+    _Atomic uint64_t first; /* the group of the launch that is number 0 of the ticket */
     const bl_cl_call *_Atomic call;
 } slot;
 
@@ -60,12 +62,13 @@ static void pause_thread(void)
 #endif
 }
 
-static void run_groups(const bl_cl_call *call, void *memory, uint32_t first, uint32_t last)
+/* Run the groups [first, last), which are not none. */
+static void run_groups(const bl_cl_call *call, void *memory, uint64_t first, uint64_t last)
 {
     uint32_t gx = call->groups[0], gy = call->groups[1];
-    uint32_t x = first % gx, y = first / gx % gy, z = first / gx / gy;
+    uint32_t x = (uint32_t)(first % gx), y = (uint32_t)(first / gx % gy), z = (uint32_t)(first / gx / gy);
 
-    for (uint32_t i = first; i < last; i++) {
+    for (uint64_t i = first; i < last; i++) {
         call->function(call->buffers, call->scalars, memory, (int32_t)x, (int32_t)y, (int32_t)z);
         if (++x < gx)
             continue;
@@ -90,12 +93,13 @@ static bool run_share(bl_cl_team *team, const member *m)
     s = &team->slots[(ticket >> NUMBER) % SLOTS];
     groups = atomic_load(&s->groups);
     const bl_cl_call *call = atomic_load(&s->call);
+    uint64_t base = atomic_load(&s->first);
     first = (uint32_t)ticket;
     /* a launch with an open share keeps its slot */
     if (atomic_load(&s->number) != ticket >> NUMBER || first >= groups)
         return false;
     last = groups - first < share ? groups : first + share;
-    run_groups(call, m->memory, first, last);
+    run_groups(call, m->memory, base + first, base + last);
     atomic_fetch_add(&team->done, last - first);
     return true;
 }
@@ -138,7 +142,8 @@ static void wake_all(bl_cl_team *team)
         (void)syscall(SYS_futex, &team->announced, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void run_together(bl_cl_team *team, const bl_cl_call *call, uint32_t groups)
+/* Run |groups| groups of the call, from group |first| on. */
+static void run_together(bl_cl_team *team, const bl_cl_call *call, uint64_t first, uint32_t groups)
 {
     unsigned number = atomic_load(&team->announced) + 1;
     slot *s = &team->slots[number % SLOTS];
@@ -147,6 +152,7 @@ static void run_together(bl_cl_team *team, const bl_cl_call *call, uint32_t grou
     atomic_store(&s->groups, 0); /* a late thread that still reads the slot finds nothing to take */
     atomic_store(&s->number, number);
     atomic_store(&s->call, call);
+    atomic_store(&s->first, first);
     atomic_store(&s->share, groups / (team->nthreads * SHARES) + 1);
     atomic_store(&s->groups, groups);
     atomic_store(&team->ticket, (uint64_t)number << NUMBER);
@@ -188,12 +194,14 @@ bl_status bl_cl_team_run(bl_cl_team *team, bool alone, uint32_t n, const bl_cl_c
         BL_TRY(grow_memory(team, calls[i].local_bytes, err));
     begin = nanoseconds != NULL ? bl_clock_ns() : 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t groups = calls[i].groups[0] * calls[i].groups[1] * calls[i].groups[2];
+        uint64_t groups = (uint64_t)calls[i].groups[0] * calls[i].groups[1] * calls[i].groups[2];
 
-        if (alone || groups <= 1 || team->nthreads == 1)
+        if (groups > 0 && (alone || groups == 1 || team->nthreads == 1))
             run_groups(&calls[i], team->members[0].memory, 0, groups);
-        else
-            run_together(team, &calls[i], groups);
+        else {
+            for (uint64_t first = 0; first < groups; first += PIECE)
+                run_together(team, &calls[i], first, groups - first < PIECE ? (uint32_t)(groups - first) : PIECE);
+        }
         if (nanoseconds != NULL) {
             int64_t end = bl_clock_ns();
             nanoseconds[i] = (uint64_t)(end - begin);

@@ -25,7 +25,7 @@ typedef struct bl_cl_call {
     const uint64_t *buffers;
     const int32_t *scalars;
     size_t local_bytes; /* local memory of a group */
-    uint32_t groups[3]; /* their product is below 2^31 */
+    uint32_t groups[3]; /* with a 0 the call does nothing; their product is below 2^63 */
 } bl_cl_call;
 
 /* A team of |threads|, the submitter included. */

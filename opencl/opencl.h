@@ -197,7 +197,8 @@ void bl_cl_direct_begin(bl_cl_device *dev);
 void bl_cl_direct_wrap(uint32_t n, const bl_kernel_source *sources, bl_text *text);
 /* Write the statement of the calling kernel that stores the addresses of these functions. */
 void bl_cl_direct_tell(uint32_t n, const bl_kernel_source *sources, bl_text *text);
-/* Find the functions of the program, whose calling kernel is |caller|; without them its launches go through the queue. */
+/* Fill program->functions. |caller| is the name of the program's calling kernel. If this fails, the functions stay NULL, and the
+ * driver's queue runs the launches of the program. */
 void bl_cl_direct_find(bl_cl_device *dev, const bl_cl_session *session, const char *caller, bl_cl_program *program);
 void bl_cl_direct_drop(bl_cl_program *program);
 

@@ -451,7 +451,8 @@ static void prelude_vnni(bl_text *out, const char *real, int lanes)
     const char *t = int_type(text, lanes);
 
     (void)real; /* the type is always int */
-    /* the compiler merges a repeated y with its load, which an assembly statement would prevent: 690 GOP/s instead of 460 */
+    /* the compiler merges a repeated y with its load, which it cannot do for an assembly statement: a product of 128 rows runs at
+     * 775 GOP/s instead of 450 */
     bl_text_puts(out, TARGET_VNNI " ");
     DOT4_HEAD(out, t, "dot4");
     bl_text_printf(out, " return __builtin_ia32_vpdpbusd%d(z, x, y); }\n" TARGET_VNNI " ", 32 * lanes);
@@ -615,7 +616,6 @@ static bl_status opencl_begin(const bl_linear *linear, const bl_device_info *inf
                               bl_text *out, bl_err *err)
 {
     needs n = opencl_survey(linear, cold);
-
     bool vnni = info->dot4 == BL_DOT4_VNNI && function && (n.dot4[4] || n.dot4[8] || n.dot4[16]);
 
     if (n.f64 && (info->features & BL_FEATURE_F64) == 0)

@@ -59,43 +59,51 @@ static const bl_node *split_one(sched *s, const bl_node *node)
     return bl_reshape(ir, bl_reduce(ir, (bl_op)node->sub, partial, UINT32_C(1) << axis), node->ndim, node->dim);
 }
 
-/* The terms of the sum |node|, if all of them are products; else 0. |term| has room for |most|; NULL: only count them. */
-static size_t list_products(const bl_node *node, size_t most, const bl_node **term)
+typedef struct splitting {
+    sched *s;
+    bl_ptrmap users; /* how many nodes read an ADD of the graph before the rewrite */
+} splitting;
+
+/* The terms of the sum |made|, if all of them are products, and no other node reads a sum of some of them; else 0. |node| is the
+ * sum before the rewrite. |term| has room for |most|; NULL: only count them. */
+static size_t list_products(const splitting *p, const bl_node *node, const bl_node *made, size_t most, const bl_node **term)
 {
     size_t n = 0;
 
-    for (int last; node->op == BL_OP_ADD; node = node->src[1 - last]) {
-        last = node->src[1]->op == BL_OP_MUL;
-        if (node->src[last]->op != BL_OP_MUL)
+    while (node->op == BL_OP_ADD && made->op == BL_OP_ADD) {
+        int last = node->src[1]->op == BL_OP_MUL;
+        if (made->src[last]->op != BL_OP_MUL || bl_ptrmap_number(&p->users, node) != 1)
             return 0;
         if (term != NULL && n < most)
-            term[n] = node->src[last];
+            term[n] = made->src[last];
         n++;
+        node = node->src[1 - last];
+        made = made->src[1 - last];
     }
-    if (node->op != BL_OP_MUL)
+    if (made->op != BL_OP_MUL)
         return 0;
     if (term != NULL && n < most)
-        term[n] = node;
+        term[n] = made;
     return n + 1;
 }
 
-/* The sum of many products over |node|'s axes. Each group of products is a reduction that adds the sum of the groups before, so
- * no value has the size of a product. */
-static const bl_node *group_products(sched *s, const bl_node *node)
+/* The sum of many products over the axes of |made|, which was |node|. Each group of products is a reduction that adds the sum of
+ * the groups before, so no value has the size of a product. */
+static const bl_node *group_products(const splitting *p, const bl_node *node, const bl_node *made)
 {
-    bl_ir *ir = s->ir;
-    size_t n = node->sub == BL_OP_ADD ? list_products(node->src[0], 0, NULL) : 0;
+    bl_ir *ir = p->s->ir;
+    size_t n = made->sub == BL_OP_ADD ? list_products(p, node->src[0], made->src[0], 0, NULL) : 0;
     const bl_node **term = n > MOST_PRODUCTS ? bl_arena_array(bl_ir_arena(ir), n, sizeof *term) : NULL;
     const bl_node *total = NULL;
 
     if (term == NULL)
-        return node;
-    (void)list_products(node->src[0], n, term);
+        return made;
+    (void)list_products(p, node->src[0], made->src[0], n, term);
     for (size_t i = 0; i < n;) {
         const bl_node *group = term[i++];
         for (; i < n && i % MOST_PRODUCTS != 0; i++)
             group = bl_add(ir, group, term[i]);
-        group = bl_reduce(ir, BL_OP_ADD, group, (uint32_t)node->arg);
+        group = bl_reduce(ir, BL_OP_ADD, group, (uint32_t)made->arg);
         total = bl_contiguous(ir, total == NULL ? group : bl_add(ir, total, group));
     }
     return total;
@@ -103,17 +111,33 @@ static const bl_node *group_products(sched *s, const bl_node *node)
 
 static const bl_node *split_reduction_split_reduction(void *arg, const bl_node *node, const bl_node *const *src)
 {
-    sched *s = arg;
-    const bl_node *made = bl_node_with(s->ir, node, src);
+    const splitting *p = arg;
+    const bl_node *made = bl_node_with(p->s->ir, node, src);
 
     if (made->op != BL_OP_REDUCE)
         return made;
-    const bl_node *grouped = group_products(s, made);
-    return grouped != made ? grouped : split_one(s, made);
+    const bl_node *grouped = group_products(p, node, made);
+    return grouped != made ? grouped : split_one(p->s, made);
+}
+
+static void count_readers(splitting *p, const bl_node *node)
+{
+    if (node->op == BL_OP_ADD)
+        bl_ptrmap_put_number(&p->users, node, bl_ptrmap_number(&p->users, node) + 1);
 }
 
 void sched_split(sched *s, int nroots, const bl_node **roots)
 {
+    splitting p = {.s = s};
+    bl_nodes all = bl_reach(s->ir, nroots, roots, false);
+
+    bl_ptrmap_init(&p.users, bl_ir_arena(s->ir));
+    for (size_t i = 0; i < all.count; i++) {
+        for (uint32_t k = 0; k < all.at[i]->nsrc; k++)
+            count_readers(&p, all.at[i]->src[k]);
+    }
+    for (int i = 0; i < nroots; i++)
+        count_readers(&p, roots[i]);
     bl_rewrite_tracked(s->ir, nroots, roots, s->depth == 0 ? s->options->ntracked : 0, s->options->tracked,
-                       split_reduction_split_reduction, s);
+                       split_reduction_split_reduction, &p);
 }

@@ -441,6 +441,36 @@ static void test_many_products(void **state)
     bl_text_fini(&text);
 }
 
+/* Running totals of products, each of them summed: a total that another total reads is not taken apart again. */
+static void test_running_totals(void **state)
+{
+    enum { STEPS = 24, KERNELS = 3 };
+    bl_text text = {0};
+    test_graph g;
+    int nests = 0;
+
+    (void)state;
+    bl_text_puts(
+        &text, "{'inputs': {'a': " F32(64, 64) ", 'b': " F32(64, 64) "}, 'nodes': [{'id': 's0', 'op': 'mul', 'in': ['a', 'b']}");
+    for (int i = 1; i <= STEPS; i++)
+        bl_text_printf(&text,
+                       ", {'id': 'q%d', 'op': 'mul', 'in': ['a', %d]}, {'id': 'p%d', 'op': 'mul', 'in': ['q%d', 'b']}, "
+                       "{'id': 's%d', 'op': 'add', 'in': ['s%d', 'p%d']}, "
+                       "{'id': 'y%d', 'op': 'sum', 'in': ['s%d'], 'attrs': {'axis': 0}}",
+                       i, i + 1, i, i, i, i - 1, i, i, i);
+    bl_text_puts(&text, "], 'outputs': [");
+    for (int i = 1; i <= STEPS; i++)
+        bl_text_printf(&text, "%s'y%d'", i > 1 ? ", " : "", i);
+    bl_text_puts(&text, "]}");
+    assert_int_equal(BL_OK, bl_text_status(&text, NULL));
+    test_graph_open(text.data, &g);
+    nests = test_graph_schedule(&g, 2)->nnests;
+    if (nests > KERNELS)
+        fail_msg("%d kernels", nests);
+    test_graph_close(&g);
+    bl_text_fini(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),
@@ -452,6 +482,7 @@ int main(void)
                                        cmocka_unit_test(test_windows_are_no_stage),
                                        cmocka_unit_test(test_parts_in_place),
                                        cmocka_unit_test(test_costly_part),
-                                       cmocka_unit_test(test_many_products)};
+                                       cmocka_unit_test(test_many_products),
+                                       cmocka_unit_test(test_running_totals)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
