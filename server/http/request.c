@@ -25,7 +25,9 @@
 #include <unistd.h>
 
 enum {
-    KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is reused for the next request */
+    KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is always reused for a next request */
+    KEEP_LARGE = 32 * 1024 * 1024,   /* larger buffers are reused too, while all that are kept have at most this size: the first
+                                      * touch of new memory takes longer than to receive a body into it */
     RECLAIM_BYTES = 4 * 1024 * 1024, /* for body and answer together: unmapping this much memory takes about a millisecond */
     ARENA_BYTES = 256 * 1024 * 1024, /* for names and graph of one request; tensor data is not in the arena */
 };
@@ -54,6 +56,17 @@ static bl_request *new_request(bl_server *server)
     return rq;
 }
 
+/* The bytes in the buffers of |rq| that have more than KEEP_BYTES. */
+static uint64_t large_bytes(const bl_request *rq)
+{
+    return (rq->body.cap > KEEP_BYTES ? rq->body.cap : 0) + (rq->reply.out.cap > KEEP_BYTES ? rq->reply.out.cap : 0);
+}
+
+static bool keeps_large(const bl_request *rq)
+{
+    return !bl_budget_is_short(&rq->server->memory) && atomic_load(&rq->server->spare.large) + large_bytes(rq) <= KEEP_LARGE;
+}
+
 /* Take a kept request, or allocate one. */
 static bl_request *take_request(bl_server *server)
 {
@@ -63,6 +76,7 @@ static bl_request *take_request(bl_server *server)
     if (rq != NULL) {
         server->spare.requests = rq->next_free;
         server->spare.count--;
+        atomic_fetch_sub(&server->spare.large, large_bytes(rq));
     }
     pthread_mutex_unlock(&server->spare.lock);
     if (rq == NULL)
@@ -172,10 +186,10 @@ static void request_tell(bl_request *rq)
         bl_request_trace_count(&rq->trace, &rq->server->metrics, BL_METRIC_OWN_WORK);
 }
 
-/* Reset all fields.  Keep the buffers for the next request, unless the memory budget is short. */
+/* Reset all fields.  Keep the buffers for a next request, unless the memory budget is short. */
 static void recycle(bl_request *rq)
 {
-    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : KEEP_BYTES;
+    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : keeps_large(rq) ? SIZE_MAX : KEEP_BYTES;
     bl_arena *arena = rq->arena;
     bl_text out = rq->reply.out;
     char *body = rq->body.data;
@@ -208,6 +222,7 @@ static void reclaim(bl_request *rq)
         rq->next_free = server->spare.requests;
         server->spare.requests = rq;
         server->spare.count++;
+        atomic_fetch_add(&server->spare.large, large_bytes(rq));
     }
     pthread_mutex_unlock(&server->spare.lock);
     if (!kept)
@@ -231,7 +246,8 @@ static bl_step reclaim_apart(bl_request *rq)
 static bool leave_memory(bl_request *rq)
 {
     bool own = rq->own.done != NULL;
-    if (own || rq->body.cap + reply_bytes(rq) + rq->reply.listed < RECLAIM_BYTES)
+    uint64_t kept = keeps_large(rq) ? large_bytes(rq) : 0;
+    if (own || rq->body.cap + reply_bytes(rq) + rq->reply.listed < RECLAIM_BYTES + kept)
         return false;
     rq->own.done = reclaim;
     rq->err = (bl_err){0};
