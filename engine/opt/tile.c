@@ -233,8 +233,10 @@ static const bl_node *sliding_loop(facts *f, const tiling *t)
         const bl_node *range = f->tune->axis[i].range;
         for (int k = 0; k < f->naccesses && bl_binds(f->main, range); k++) {
             const access *a = &f->access[k];
+            int64_t apart = 0;
             if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
-                facts_contiguity(f, a->node, range) == 1 && facts_contiguity(f, a->node, t->row_axis) == 1)
+                facts_contiguity(f, a->node, range) == 1 && bl_access_stride(f->tune, a->node, t->row_axis, &apart) && apart > 0 &&
+                apart < bl_extent_of(range))
                 return range;
         }
     }
