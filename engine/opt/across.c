@@ -63,28 +63,21 @@ static const bl_node *next_along(const facts *f, const bl_node *lanes, int64_t *
 }
 
 typedef struct across_tile {
-    int64_t rows, extent, most;
+    int64_t rows, columns; /* lengths of the axes */
+    int64_t taps;          /* iterations of the innermost loop, whose windows overlap along the rows */
+    int64_t registers;
 } across_tile;
 
 static double across_tile_cost(const void *arg, const int64_t *size)
 {
     const across_tile *t = arg;
-    int64_t columns = size[0], sums = t->rows * columns;
+    int64_t rows = size[0], columns = size[1], sums = rows * columns;
 
-    return nest_tile_cost(&(nest_tile){.waste = nest_waste(t->extent, columns, 1, 1),
+    return nest_tile_cost(&(nest_tile){.waste = nest_waste(t->rows, rows, t->columns, columns),
+                                       .beside = (double)(rows - 1 + t->taps) / (double)(rows * t->taps),
                                        .idle = sums < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)sums : 1,
                                        .registers = columns > 1 ? sums + OTHER_VECTORS : 0,
-                                       .of_registers = t->most});
-}
-
-/* The number of columns beside |rows| of results. */
-static int64_t across_choose_columns(const bl_target *target, int64_t rows, int64_t extent)
-{
-    const across_tile t = {rows, extent, target->registers};
-    int64_t best[MOST_SIZES] = {1};
-
-    (void)sizes_choose(&(sizes){.n = 1, .range = {{1, extent, false}}, .cost = across_tile_cost, .arg = &t}, best);
-    return best[0];
+                                       .of_registers = t->registers});
 }
 
 /* Pack the operands of the main reduction with the lanes innermost. False if that is not legal, or if an operand would be written
@@ -127,18 +120,24 @@ static const bl_node *innermost_of(const bl_node *reduce)
     return innermost;
 }
 
-/* A tile of whole vectors or rows of results. A short innermost loop is unrolled, so that its copies share overlapping windows.
- */
+/* A tile of rows and columns of results. A short innermost loop is unrolled, so that its copies share overlapping windows. Rows
+ * as many as the lanes would be transposed with twice as many registers: 112 x 112 results of 3 x 3 took 0.083 ms with 16 rows,
+ * 0.062 with 14. */
 static void tile_results(facts *f, const bl_target *target, int lanes, const bl_node *row, const bl_node *column)
 {
     const bl_node *innermost = innermost_of(f->main);
-    int64_t rows = bl_extent_of(row) < lanes ? bl_extent_of(row) : lanes;
+    bool unrolled = bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED;
+    const across_tile t = {bl_extent_of(row), column == NULL ? 1 : bl_extent_of(column), unrolled ? bl_extent_of(innermost) : 1,
+                           target->registers};
+    int64_t most = lanes - lanes / 8, best[MOST_SIZES] = {1, 1};
+    const sizes s = {
+        .n = 2, .range = {{1, t.rows < most ? t.rows : most, false}, {1, t.columns, false}}, .cost = across_tile_cost, .arg = &t};
 
-    (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, row), rows);
+    (void)sizes_choose(&s, best);
+    (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, row), best[0]);
     if (column != NULL)
-        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, column),
-                               across_choose_columns(target, rows, bl_extent_of(column)));
-    if (bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED)
+        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, column), best[1]);
+    if (unrolled)
         (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
 }
 
