@@ -3,6 +3,7 @@
  * few groups as keep all cores busy. */
 #include "engine/base/size.h"
 #include "engine/opt/facts.h"
+#include "engine/opt/nest_cost.h"
 
 enum {
     CHUNK_WORK = 16384,  /* iterations of a group, so that its start, some microseconds, costs little ... */
@@ -52,7 +53,7 @@ static int vectorise_inner(facts *f, const bl_target *target)
 static void vectorise_best(facts *f, const bl_target *target, bool windows)
 {
     bl_tune *tune = f->tune;
-    double best = (double)f->total * f->naccesses;
+    double best = nest_lanes_cost(&(nest_lanes){.vectors = (double)f->total * f->naccesses, .arithmetic = tile_arithmetic(f, NULL, 1)});
     int chosen = -1, chosen_lanes = 1;
     bool rows = false, chosen_output = false;
 

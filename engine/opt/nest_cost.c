@@ -10,6 +10,7 @@
 /* Lanes, in vector instructions. */
 #define GATHERED       1.5
 #define STREWN         1.9
+#define ARITHMETIC     0.25 /* operations run beside loads and stores */
 #define UNPACKED       0.5
 #define PACKED         6.0 /* 0.8 ns, where an element of the product takes 0.14 */
 #define COPIED         2.0 /* 0.1 ns on two cores */
@@ -44,8 +45,8 @@ double nest_lanes_cost(const nest_lanes *lanes)
     double factor = lanes->along == NEST_LANES_APART ? 1 : lanes->along == NEST_LANES_FOLD ? FOLD : FOLD_PRODUCT;
     double fold = lanes->along == NEST_LANES_FOLD_PRODUCT ? FOLDED_PRODUCT : FOLDED;
 
-    return factor * (lanes->vectors + GATHERED * lanes->gathered + STREWN * lanes->strewn + UNPACKED * lanes->unpacked +
-                     PACKED * lanes->packed) +
+    return factor * (lanes->vectors + GATHERED * lanes->gathered + STREWN * lanes->strewn + ARITHMETIC * lanes->arithmetic +
+                     UNPACKED * lanes->unpacked + PACKED * lanes->packed) +
            COPIED * lanes->copied + fold * lanes->folded;
 }
 

@@ -26,6 +26,7 @@ double nest_tile_cost(const nest_tile *tile); /* INFINITY if the tile does not f
 typedef struct nest_lanes {
     double vectors;          /* loads and stores of contiguous lanes, or of one element for all lanes */
     double gathered, strewn; /* loads and stores lane by lane: several lanes in a cache line, or one or two */
+    double arithmetic;       /* operations of a nest without sums, on vectors or elements */
     double unpacked;         /* operations that unpack the codes of a quantised weight */
     double packed;           /* elements of panels that are gathered, one at a time */
     double copied;           /* elements of panels that are transposed, or copied with their edges */

@@ -160,6 +160,27 @@ static double unpacking(facts *f, const bl_node *range)
     return products == 0 ? 0 : (double)operations / products;
 }
 
+double tile_arithmetic(facts *f, const bl_node *range, int lanes)
+{
+    bl_tune *tune = f->tune;
+    double operations = 0;
+
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        uint64_t around = 0; /* the loops around the innermost one that it depends on */
+        if (node->op == BL_OP_REDUCE)
+            return 0;
+        if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU || node->dtype == BL_INDEX || node->dtype == BL_BOOL)
+            continue;
+        for (int k = tune->naxes - 1; k >= 0; k--) {
+            if (around != 0 || bl_depends(tune, node, tune->axis[k].range))
+                around |= bl_free_bit(&tune->free, tune->axis[k].range);
+        }
+        operations += (double)bl_free_size(&tune->free, around) / (range != NULL && bl_depends(tune, node, range) ? lanes : 1);
+    }
+    return operations;
+}
+
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels)
 {
     double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
@@ -192,6 +213,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
     if (own.along != NEST_LANES_APART)
         own.folded = (double)bl_free_size(&f->tune->free, f->outputs) * lanes;
     own.copied = panels;
+    own.arithmetic = tile_arithmetic(f, range, lanes) * waste;
     return nest_lanes_cost(&own);
 }
 
