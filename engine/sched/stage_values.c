@@ -9,6 +9,8 @@
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
+#include <string.h>
+
 enum {
     MOST_STAGES = 1000,   /* in a graph: the levels of their RANGEs end before BL_LEVEL_HELD */
     SMALL_SERIAL = 16384, /* elements up to which few parallel rows do not matter */
@@ -22,41 +24,58 @@ static void unstage(sched *s, int position)
     s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
 }
 
-static void ask_again_of(sched *s, int position)
+static bool ask_again_of(sched *s, int position)
 {
     if (s->realised[position] != STAGED)
-        return;
+        return false;
     unstage(s, position);
     s->unstageable[position] = false;
+    return true;
+}
+
+/* Does |node| use one of the values at |from|, as part of an expression or of a stage? */
+static bool uses_one_of(const sched *s, const bl_node *node, const bool *from)
+{
+    bool uses = false;
+
+    for (uint32_t i = 0; i < node->nsrc && !uses; i++) {
+        int at = sched_position(s, node->src[i]);
+        uses = at >= 0 && from[at];
+    }
+    return uses;
 }
 
 /* |position| gets a buffer. Its users in stages were assumed to read the sources of |position|, which are smaller, and its
- * sources in stages were assumed to be folded with it: ask of both again whether they are to be stages. */
+ * sources in stages were assumed to be folded with it: ask of both again whether they are to be stages, and so on for each of
+ * these, since they have buffers now. */
 static void ask_again(sched *s, int position)
 {
-    bool *near = bl_arena_array(bl_ir_arena(s->ir), 2 * s->order.count, sizeof *near);
-    bool *above = near, *below = near + s->order.count;
+    bool *near = bl_arena_array(bl_ir_arena(s->ir), 3 * s->order.count, sizeof *near);
+    bool *above = near, *below = near + s->order.count, *buffered = below + s->order.count;
+    bool more = near != NULL;
 
-    for (int at = position; near != NULL && at < (int)s->order.count; at++) {
-        const bl_node *node = s->order.at[at];
-        above[at] = at == position;
-        for (uint32_t i = 0; i < node->nsrc && !above[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED); i++) {
-            int from = sched_position(s, node->src[i]);
-            above[at] = from >= position && above[from];
+    if (near != NULL)
+        buffered[position] = true;
+    while (more) {
+        more = false;
+        for (size_t at = 0; at < s->order.count; at++) {
+            bool inside = s->realised[at] == INLINE || s->realised[at] == STAGED;
+            above[at] = buffered[at] || (inside && uses_one_of(s, s->order.at[at], above));
+            if (above[at] && ask_again_of(s, (int)at))
+                more = buffered[at] = true;
         }
-        if (above[at])
-            ask_again_of(s, at);
-    }
-    for (int at = position; near != NULL && at >= 0; at--) {
-        const bl_node *node = s->order.at[at];
-        bool inside = below[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED);
-        for (uint32_t i = 0; i < node->nsrc && (inside || at == position); i++) {
-            int from = sched_position(s, node->src[i]);
-            if (from >= 0)
-                below[from] = true;
+        memset(below, 0, s->order.count * sizeof *below);
+        for (size_t at = s->order.count; at-- > 0;) {
+            const bl_node *node = s->order.at[at];
+            bool inside = below[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED);
+            for (uint32_t i = 0; i < node->nsrc && (inside || buffered[at]); i++) {
+                int from = sched_position(s, node->src[i]);
+                if (from >= 0)
+                    below[from] = true;
+            }
+            if (below[at] && ask_again_of(s, (int)at))
+                more = buffered[at] = true;
         }
-        if (below[at])
-            ask_again_of(s, at);
     }
 }
 
