@@ -115,7 +115,8 @@ static bool mark_join(sched *s, int position, const join *j)
  * concatenation is an in-place update, which computes a part at its own elements only. */
 static int mark_costly_parts(sched *s, int position, const join *j)
 {
-    bool large = s->realised[position] == BUFFERED && sched_elements(s->order.at[position]) > SMALL_WHOLE;
+    bool large = (s->realised[position] == BUFFERED || s->realised[position] == INLINE) &&
+                 sched_elements(s->order.at[position]) > SMALL_WHOLE;
     int marked = 0;
 
     for (int i = 0; i < j->n && large; i++)
