@@ -198,6 +198,8 @@ void heuristic_cpu(facts *f, const bl_target *target)
     if (f->main == NULL || !tile_nest(f, target, &form)) {
         f->main = NULL;
         windows = has_windows(f);
+        if (windows)
+            edges_write_pools(f, target);
         vectorise_best(f, target, windows);
     }
     if (windows)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Halo (stage, halo): a helper nest writes an operand that is read under the gate of a padding into a buffer that contains the
- * padding, so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are
+ * padding, zeros or another constant, so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are
  * trimmed, and the operand is not written. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
@@ -192,10 +192,15 @@ static bool edges_narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, 
     return true;
 }
 
+static bool is_padded_load(const bl_node *node, const void *load)
+{
+    return node->op == BL_OP_WHERE && node->src[1] == load && node->src[0] == node->src[1]->src[2] && bl_is_const(node->src[2]);
+}
+
 /* Make a helper that goes by rows of |loop|, the innermost axis besides lanes: it stores padding, the elements of the tensor,
  * which need no gate along the row, and padding.  False, and nothing changed, if the gate is no interval of the row or the
- * padding is long. */
-static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *index, const bl_node *loop)
+ * padding is long.  |padding| is NULL for zeros. */
+static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *padding, const bl_node *index, const bl_node *loop)
 {
     bl_tune *tune = s->tune;
     bl_ir *ir = tune->ir;
@@ -215,19 +220,21 @@ static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *inde
     gate = bl_gate_without(ir, bl_substitute(ir, load->src[2], &s->fill), &row); /* once more: |fill| has the buffers now */
     value = bl_substitute(ir, load, &s->fill);
     value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
+    value = padding == NULL ? value : bl_where(ir, gate, value, padding);
+    padding = padding == NULL ? bl_const_int(ir, s->helper.dtype, 0) : padding;
     index = bl_substitute(ir, index, &s->fill);
     at = bl_add(ir, bl_range_like(ir, loop, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
     stores[n++] = helper_store(s, bl_replace(ir, index, loop, at), bl_replace(ir, value, loop, at));
     for (int64_t edge = 0; edge < extent; edge++) {
         if (edge < lo || edge >= hi)
-            stores[n++] = helper_store(s, bl_replace(ir, index, loop, bl_index(ir, edge)), bl_const_int(ir, s->helper.dtype, 0));
+            stores[n++] = helper_store(s, bl_replace(ir, index, loop, bl_index(ir, edge)), padding);
     }
     return helper_end(s, n, stores);
 }
 
 bool stage_halo(bl_tune *tune, int operand, int64_t amount)
 {
-    const bl_node *load = tune_operand_load(tune, operand), *index = NULL;
+    const bl_node *load = tune_operand_load(tune, operand), *index = NULL, *value = NULL;
     edge_sums *e = bl_arena_alloc(bl_ir_arena(tune->ir), sizeof *e);
     int last = 0;
     staging s;
@@ -239,13 +246,16 @@ bool stage_halo(bl_tune *tune, int operand, int64_t amount)
     if (!helper_begin(&s, (bl_dtype)load->dtype))
         return false;
     index = staging_row_major(&s, false);
+    value = bl_find(tune->ir, 1, &tune->sink, is_padded_load, load);
+    value = value != NULL ? value : load; /* a WHERE adds padding other than zeros, as of a maximum */
     for (int i = 0; i < s.n; i++)
         last = is_lane(&s.dim[i]) ? last : i;
-    if ((amount >= 0 || !edges_fill_rows(&s, load, index, bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
-        !helper_fill(&s, 1, &load, &index))
+    if ((amount >= 0 || !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index,
+                                         bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
+        !helper_fill(&s, 1, &value, &index))
         return false;
     open_products(tune, load, amount < 0 ? ~amount : amount);
-    tune_replace_load(tune, load, helper_read(&s, index));
+    tune_replace_load(tune, value, helper_read(&s, index));
     return true;
 }
 
@@ -341,5 +351,19 @@ void edges_write(facts *f, const bl_target *target, int64_t untiled)
                 continue;
             again = write_operand(before.tune, target, a, keep);
         }
+    }
+}
+
+void edges_write_pools(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        const access *a = &f->access[i];
+        if (a->reduce == NULL || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 || !write_operand(tune, target, a, 0))
+            continue;
+        facts_init(f, tune);
+        f->main = NULL;
+        i = -1;
     }
 }

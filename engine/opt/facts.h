@@ -106,6 +106,8 @@ bool edges_of_windows(facts *f, const bl_target *target);
 /* Write padded operands of the main reduction out with their edges, so that the inner loop reads them without a gate. If the sum
  * has the same gate, as in a convolution's gradient, only the loops over the axes in |untiled| need a gate. */
 void edges_write(facts *f, const bl_target *target, int64_t untiled);
+/* Write halos for windows without a product, as of a pooling, whose lanes would test a gate for each element. */
+void edges_write_pools(facts *f, const bl_target *target);
 
 /* group_tile.c: shared-memory tiling of a product (share.c makes the copies). False, and the nest unchanged, if the device or
  * the nest does not suit. */
