@@ -100,12 +100,59 @@ static const bl_node *resample_nearest(bl_call *c, const bl_node *x, int axis, c
     return bl_call_reshape(c, parts, x->ndim, dim);
 }
 
+/* y with a new axis of |factor| elements behind |axis|, along which y repeats. */
+static const bl_node *repeat_behind(bl_call *c, const bl_node *y, int axis, int64_t factor)
+{
+    const bl_node *dim[BL_MAX_DIMS + 1];
+
+    for (int i = 0; i <= y->ndim; i++)
+        dim[i] = i <= axis ? y->dim[i] : i == axis + 1 ? bl_index(c->ir, 1) : y->dim[i - 1];
+    y = bl_call_reshape(c, y, y->ndim + 1, dim);
+    dim[axis + 1] = bl_index(c->ir, factor);
+    return y->op == BL_OP_POISON ? y : bl_call_expand(c, y, y->ndim, dim);
+}
+
+/* Linear interpolation to |factor| elements for each one, without corners. Element r of the group of x[i] is at
+ * i + (2 r + 1 - factor) / (2 factor): the first half lies between x[i - 1] and x[i], the other half between x[i] and x[i + 1], and
+ * the weights are the same in each group. */
+static const bl_node *linear_groups(bl_call *c, const bl_node *x, int axis, const bl_node *to, int64_t factor)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *from = x->dim[axis], *dim[BL_MAX_DIMS + 1];
+    const bl_node *at = bl_iota(ir, BL_I32, from), *one = bl_full_like(ir, at, 1);
+    const bl_node *before = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, at, one), bl_full_like(ir, at, 0));
+    const bl_node *after = bl_alu2(ir, BL_OP_MIN, bl_add(ir, at, one), bl_full_like(ir, at, (double)(from->hi - 1)));
+    const bl_node *y = repeat_behind(c, resample_pick(c, x, axis, before), axis, factor);
+    const bl_node *z = repeat_behind(c, resample_pick(c, x, axis, after), axis, factor);
+    x = repeat_behind(c, x, axis, factor);
+    if (x->op == BL_OP_POISON || y->op == BL_OP_POISON || z->op == BL_OP_POISON)
+        return x->op == BL_OP_POISON ? x : y->op == BL_OP_POISON ? y : z;
+    const bl_node *r = bl_iota(ir, BL_I32, bl_index(ir, factor)), *width = bl_full_like(ir, r, (double)factor);
+    r = bl_add(ir, bl_add(ir, r, r), bl_full_like(ir, r, 1));
+    const bl_node *first = bl_alu2(ir, BL_OP_CMPLT, r, width);
+    const bl_node *weight = bl_where(ir, first, bl_add(ir, r, width), bl_sub(ir, r, width));
+    weight = bl_cast(ir, (bl_dtype)x->dtype, weight);
+    weight = bl_div(ir, weight, bl_full_like(ir, weight, 2 * (double)factor));
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = i == axis + 1 ? x->dim[i] : bl_index(ir, 1);
+    first = bl_call_expand(c, bl_call_reshape(c, first, x->ndim, dim), x->ndim, x->dim);
+    weight = bl_call_expand(c, bl_call_reshape(c, weight, x->ndim, dim), x->ndim, x->dim);
+    const bl_node *rest = bl_sub(ir, bl_full_like(ir, weight, 1), weight);
+    y = bl_add(ir, bl_mul(ir, bl_where(ir, first, y, x), rest), bl_mul(ir, bl_where(ir, first, x, z), weight));
+    for (int i = 0; i < x->ndim - 1; i++)
+        dim[i] = i < axis ? y->dim[i] : i == axis ? to : y->dim[i + 1];
+    return bl_call_reshape(c, y, y->ndim - 1, dim);
+}
+
 /* Linear interpolation between the neighbours x[p] and x[p + 1] of each position. With |corners|, the centres of the end
  * elements coincide; otherwise the outer edges coincide, and positions outside the outer centres are clamped. */
 static const bl_node *linear(bl_call *c, const bl_node *x, int axis, const bl_node *to, bool corners)
 {
     bl_ir *ir = c->ir;
     const bl_node *from = x->dim[axis], *dim[BL_MAX_DIMS];
+    if (!corners && bl_is_const(from) && bl_is_const(to) && to->hi % from->hi == 0 && to->hi <= LONGEST / 4 &&
+        x->ndim < BL_MAX_DIMS)
+        return linear_groups(c, x, axis, to, to->hi / from->hi);
     scale s = make_scale(ir, from, to);
     const bl_node *zero = bl_full_like(ir, s.at, 0), *one = bl_full_like(ir, s.at, 1);
     const bl_node *position, *whole; /* the position is position / whole */
