@@ -67,11 +67,11 @@ static bool is_exclusive(const sched *s, const bl_node *pad)
     return s->nusers[own] == 1 && s->nusers[part] == 1 && !s->is_root[part] && s->realised[own] == INLINE;
 }
 
-/* Is |node| read at more positions than it has elements, as the windows of a pooling are? */
+/* Is |node| read at more positions than it has elements, as the windows of a pooling are, perhaps with padding around it? */
 static bool is_moved_over(const sched *s, const bl_node *node)
 {
     const bl_node *user = s->user[sched_position(s, node)];
-    while (user != NULL && user->op == BL_OP_PAD)
+    while (user != NULL && (user->op == BL_OP_PAD || user->op == BL_OP_WHERE))
         user = s->user[sched_position(s, user)];
     return user != NULL && user->op == BL_OP_WINDOW;
 }
