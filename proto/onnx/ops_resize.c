@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Resize and Upsample, one axis at a time.  For an axis with fixed extents, the import computes the source elements and weights
- * of each output element, and the device reads tables.  If an extent is a named dimension, the program computes the same indices
- * and weights, with rounding only in the weights.  Nearest with an integer scale copies elements. */
+ * of each output element, and the device reads tables, or none for linear by a whole factor.  If an extent is a named dimension,
+ * the program computes the same indices and weights, with rounding only in the weights.  Nearest with an integer scale copies
+ * elements. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -151,6 +152,25 @@ static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, 
         sum = sum == NULL ? part : bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(part)));
     }
     return t->has_beyond ? bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(along(c, t->beyond, axis, rank)))) : sum;
+}
+
+/* Does the interpolate op compute this axis? It has no tables for a whole number of elements for each one. */
+static bool resizes_by_factor(const resizer *r, const bl_onnx_value *x, const axis_plan *p)
+{
+    bool middles = strcmp(r->place, "half_pixel") == 0 || strcmp(r->place, "pytorch_half_pixel") == 0;
+
+    return r->mode == 'l' && middles && !r->exclude && bl_dtype_is_float(bl_onnx_type(x)) && p->out > p->in && p->in > 0 &&
+           p->out % p->in == 0 && p->scale * (double)p->in == (double)p->out;
+}
+
+static bl_onnx_value *resize_by_factor(const resizer *r, bl_onnx_value *x, int axis, int64_t out)
+{
+    const bl_node *size[BL_MAX_DIMS];
+    int rank = bl_onnx_rank(x);
+
+    for (int i = axis; i < rank; i++)
+        size[i - axis] = i == axis ? bl_index(r->c->import->ir, out) : x->type->dim[i];
+    return bl_onnx_make(r->c, "interpolate($0, size=$1, mode=linear)", ARGS(V(x), ZS(rank - axis, size)));
 }
 
 /* ---- an axis with a named dimension in its extents */
@@ -365,6 +385,8 @@ static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *poli
                     : stretch(r, x, w->axis[i], w->scales != NULL ? &w->scales[i] : NULL, w->sizes != NULL ? w->sizes[i] : NULL);
         else if (plan[i].out < 0 || plan[i].out > BL_ONNX_MAX_KNOWN)
             return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)plan[i].out);
+        else if (!crops && resizes_by_factor(r, x, &plan[i]))
+            x = resize_by_factor(r, x, w->axis[i], plan[i].out);
         else if (plan[i].scale != 1 || plan[i].out != plan[i].in || crops)
             x = resize_axis(r, x, w->axis[i], &plan[i]);
     }
