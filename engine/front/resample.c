@@ -113,8 +113,8 @@ static const bl_node *repeat_behind(bl_call *c, const bl_node *y, int axis, int6
 }
 
 /* Linear interpolation to |factor| elements for each one, without corners. Element r of the group of x[i] is at
- * i + (2 r + 1 - factor) / (2 factor): the first half lies between x[i - 1] and x[i], the other half between x[i] and x[i + 1], and
- * the weights are the same in each group. */
+ * i + (2 r + 1 - factor) / (2 factor): the first half lies between x[i - 1] and x[i], the other half between x[i] and x[i + 1].
+ * The weights are the same in each group. */
 static const bl_node *linear_groups(bl_call *c, const bl_node *x, int axis, const bl_node *to, int64_t factor)
 {
     bl_ir *ir = c->ir;

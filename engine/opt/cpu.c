@@ -53,7 +53,8 @@ static int vectorise_inner(facts *f, const bl_target *target)
 static void vectorise_best(facts *f, const bl_target *target, bool windows)
 {
     bl_tune *tune = f->tune;
-    double best = nest_lanes_cost(&(nest_lanes){.vectors = (double)f->total * f->naccesses, .arithmetic = tile_arithmetic(f, NULL, 1)});
+    double best =
+        nest_lanes_cost(&(nest_lanes){.vectors = (double)f->total * f->naccesses, .arithmetic = facts_arithmetic(f, NULL, 1)});
     int chosen = -1, chosen_lanes = 1;
     bool rows = false, chosen_output = false;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Halo (stage, halo): a helper nest writes an operand that is read under the gate of a padding into a buffer that contains the
- * padding, zeros or another constant, so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are
- * trimmed, and the operand is not written. */
+ * padding, zeros or another constant, so that the nest reads the operand without a gate.  If a gate of the sum can bound its
+ * loops instead, the loops are trimmed, and the operand is not written. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
@@ -250,8 +250,8 @@ bool stage_halo(bl_tune *tune, int operand, int64_t amount)
     value = value != NULL ? value : load; /* a WHERE adds padding other than zeros, as of a maximum */
     for (int i = 0; i < s.n; i++)
         last = is_lane(&s.dim[i]) ? last : i;
-    if ((amount >= 0 || !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index,
-                                         bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
+    if ((amount >= 0 ||
+         !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index, bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
         !helper_fill(&s, 1, &value, &index))
         return false;
     open_products(tune, load, amount < 0 ? ~amount : amount);

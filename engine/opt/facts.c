@@ -235,3 +235,24 @@ bool facts_may_tile(const facts *f, const bl_axis *axis)
         return (f->outputs & bl_free_bit(&f->tune->free, axis->range)) != 0;
     return axis->output && axis->outer;
 }
+
+double facts_arithmetic(facts *f, const bl_node *range, int lanes)
+{
+    bl_tune *tune = f->tune;
+    double operations = 0;
+
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        uint64_t around = 0; /* the loops around the innermost one that it depends on */
+        if (node->op == BL_OP_REDUCE)
+            return 0;
+        if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU || node->dtype == BL_INDEX || node->dtype == BL_BOOL)
+            continue;
+        for (int k = tune->naxes - 1; k >= 0; k--) {
+            if (around != 0 || bl_depends(tune, node, tune->axis[k].range))
+                around |= bl_free_bit(&tune->free, tune->axis[k].range);
+        }
+        operations += (double)bl_free_size(&tune->free, around) / (range != NULL && bl_depends(tune, node, range) ? lanes : 1);
+    }
+    return operations;
+}

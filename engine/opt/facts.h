@@ -55,6 +55,9 @@ int facts_outer_part(const bl_tune *tune, const bl_node *range);
 int facts_inner_part(const bl_tune *tune, const bl_node *range);
 /* Bytes of the widest element among the values that depend on an axis: the elements of its lanes. */
 size_t facts_widest(const facts *f, const bl_node *range);
+/* The operations of a nest without sums, if |range| has |lanes| lanes: those that do not depend on it are done once for all
+ * lanes. NULL: no axis has lanes. 0 for a nest with sums, whose loads and tiles decide. */
+double facts_arithmetic(facts *f, const bl_node *range, int lanes);
 
 static inline int64_t ceil_div(int64_t n, int64_t by)
 {
@@ -88,9 +91,6 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 /* The cost of the nest, with |panels| elements of panels, if |range| has |lanes| lanes. */
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels);
-/* The operations of a nest without sums, if |range| has |lanes| lanes: those that do not depend on it are done once for all lanes.
- * NULL: no axis has lanes. 0 for a nest with sums, whose loads and tiles decide. */
-double tile_arithmetic(facts *f, const bl_node *range, int lanes);
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction. False if no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 

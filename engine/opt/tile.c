@@ -160,27 +160,6 @@ static double unpacking(facts *f, const bl_node *range)
     return products == 0 ? 0 : (double)operations / products;
 }
 
-double tile_arithmetic(facts *f, const bl_node *range, int lanes)
-{
-    bl_tune *tune = f->tune;
-    double operations = 0;
-
-    for (size_t i = 0; i < f->below.count; i++) {
-        const bl_node *node = f->below.at[i];
-        uint64_t around = 0; /* the loops around the innermost one that it depends on */
-        if (node->op == BL_OP_REDUCE)
-            return 0;
-        if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU || node->dtype == BL_INDEX || node->dtype == BL_BOOL)
-            continue;
-        for (int k = tune->naxes - 1; k >= 0; k--) {
-            if (around != 0 || bl_depends(tune, node, tune->axis[k].range))
-                around |= bl_free_bit(&tune->free, tune->axis[k].range);
-        }
-        operations += (double)bl_free_size(&tune->free, around) / (range != NULL && bl_depends(tune, node, range) ? lanes : 1);
-    }
-    return operations;
-}
-
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels)
 {
     double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
@@ -213,7 +192,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
     if (own.along != NEST_LANES_APART)
         own.folded = (double)bl_free_size(&f->tune->free, f->outputs) * lanes;
     own.copied = panels;
-    own.arithmetic = tile_arithmetic(f, range, lanes) * waste;
+    own.arithmetic = facts_arithmetic(f, range, lanes) * waste;
     return nest_lanes_cost(&own);
 }
 
@@ -221,7 +200,7 @@ typedef struct tiling {
     const bl_node *lanes_axis, *row_axis;
     int lanes;
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
-    bool slides;           /* a window slides along the rows */
+    bool along, slides;    /* the lanes go along the reduction; a window slides along the rows */
     const bl_node
         *window;   /* a loop of the reduction that shifts the vector operand along the rows, so that rows share loads; or NULL */
     int64_t apart; /* iterations of that loop from row to row */
@@ -257,8 +236,8 @@ static const bl_node *sliding_loop(facts *f, const tiling *t)
             const access *a = &f->access[k];
             int64_t apart = 0;
             if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
-                facts_contiguity(f, a->node, range) == 1 && bl_access_stride(f->tune, a->node, t->row_axis, &apart) && apart > 0 &&
-                apart < bl_extent_of(range))
+                facts_contiguity(f, a->node, range) == 1 && bl_access_stride(f->tune, a->node, t->row_axis, &apart) &&
+                apart > 0 && apart < bl_extent_of(range))
                 return range;
         }
     }
@@ -293,20 +272,21 @@ typedef struct register_tile {
     int64_t extent, vectors; /* length of the axes of the rows and of the columns */
 } register_tile;
 
-/* Registers hold the accumulators, a vector of each column, one of a row, and one value. Compilers load some vectors ahead: with
+/* Registers hold the accumulators, a vector of each column, one of a row, and one value. Compilers load some rows ahead: with
  * more than 3/4 of the registers for accumulators they spill (14 x 2 of 32 had 145 GFLOP/s, 12 x 2 200). */
 static double register_tile_cost(const void *arg, const int64_t *size)
 {
     const register_tile *r = arg;
     const tiling *t = r->t;
     int64_t columns = size[0], rows = size[1], sums = rows * columns * t->sums;
+    int64_t others = t->along || 3 * (columns + 2) > sums ? columns + 2 : (sums + 2) / 3;
     bool crowded = t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING;
 
     return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
                                        .beside = loads_of(t, rows, columns),
                                        .latency = sums < 8 ? 0.5 : 0,
                                        .idle = crowded ? CROWDED : 1,
-                                       .registers = sums + (columns + 2 > sums / 3 ? columns + 2 : (sums + 2) / 3),
+                                       .registers = sums + others,
                                        .of_registers = r->target->registers});
 }
 
@@ -483,6 +463,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     bl_tune *tune = f->tune;
     const bl_node *columns = NULL;
 
+    t->along = true;
     for (int i = tune->naxes - 1; i >= 0 && columns == NULL; i--) {
         const bl_axis *axis = &tune->axis[i];
         if (facts_may_tile(f, axis) && bl_is_fixed(axis->range) && bl_extent_of(axis->range) > 1)

@@ -324,9 +324,10 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "max" : "min", *sign = i == 0 ? "<" : ">";
         if (lanes > 1)
-            bl_text_printf(
-                out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(select(x, y, x %s y), y, y != y); }\n",
-                t, name, t, t, sign);
+            bl_text_printf(out,
+                           "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(select(x, y, x %s y), y, "
+                           "y != y); }\n",
+                           t, name, t, t, sign);
         else
             bl_text_printf(out,
                            "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return x %s y || y != y ? y : x; }\n", t,
