@@ -28,6 +28,7 @@ enum {
     KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is always reused for a next request */
     KEEP_LARGE = 32 * 1024 * 1024,   /* larger buffers are reused too, while all that are kept have at most this size: the first
                                       * touch of new memory takes longer than to receive a body into it */
+    KEEP_PART = 128,                 /* ... and at most this part of the host memory */
     RECLAIM_BYTES = 4 * 1024 * 1024, /* for body and answer together: unmapping this much memory takes about a millisecond */
     ARENA_BYTES = 256 * 1024 * 1024, /* for names and graph of one request; tensor data is not in the arena */
 };
@@ -64,7 +65,9 @@ static uint64_t large_bytes(const bl_request *rq)
 
 static bool keeps_large(const bl_request *rq)
 {
-    return !bl_budget_is_short(&rq->server->memory) && atomic_load(&rq->server->spare.large) + large_bytes(rq) <= KEEP_LARGE;
+    bl_budget *memory = &rq->server->memory;
+    uint64_t most = memory->limit / KEEP_PART < KEEP_LARGE ? memory->limit / KEEP_PART : KEEP_LARGE;
+    return !bl_budget_is_short(memory) && atomic_load(&rq->server->spare.large) + large_bytes(rq) <= most;
 }
 
 /* Take a kept request, or allocate one. */

@@ -284,6 +284,16 @@ class LittleMemory(ServerTest):
         self.comes_back(before)
         self.ok(self.call("POST", RUN, graph()))
 
+    def test_t1_buffers_for_the_next_requests(self):
+        """A buffer larger than 256 KiB is kept for the next requests, but all that are kept have at most 1/128 of the memory."""
+        before = self.host_bytes()
+        for padding, kept in ((300 << 10, True), (600 << 10, False)):
+            self.ok(self.call("POST", RUN, json.dumps(graph()).encode() + b" " * padding, JSON))
+            end = time.monotonic() + 10
+            while (self.host_bytes() - before > 256 << 10) != kept and time.monotonic() < end:
+                time.sleep(0.02)
+            self.assertEqual(kept, self.host_bytes() - before > 256 << 10)
+
     def test_t7_text_that_grows_when_it_is_read(self):
         """Two bytes of text become eight bytes of int64: the limit covers the decoded size, not only the body."""
         before = self.host_bytes()
