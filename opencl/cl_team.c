@@ -24,7 +24,7 @@ enum {
     SLOTS = 64,   /* launches that a thread may be late before its slot has another launch */
     LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
     NUMBER = 32,           /* the ticket has the number of the launch from this bit on */
-    PIECE = 1 << 30        /* groups of a ticket, whose lower half must not overflow: a larger launch runs in pieces */
+    PIECE = 1 << 30        /* most groups of a ticket, which counts them in its lower 32 bits; a larger launch runs in pieces */
 };
 
 /* A launch that has been announced. */

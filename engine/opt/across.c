@@ -64,7 +64,7 @@ static const bl_node *next_along(const facts *f, const bl_node *lanes, int64_t *
 
 typedef struct across_tile {
     int64_t rows, columns; /* lengths of the axes */
-    int64_t taps;          /* iterations of the innermost loop, whose windows overlap along the rows */
+    int64_t taps; /* iterations of the innermost loop; with stride 1, neighbouring rows share all but one of their loads */
     int64_t registers;
 } across_tile;
 

@@ -12,9 +12,7 @@ enum {
     MOST_WINDOW = 9,     /* iterations of a reduction that are all unrolled ... */
     WINDOW_NODES = 1024, /* ... if the nest stays this small */
     WINDOW_LANES = 4,    /* lanes below which such a reduction is not vectorised */
-    MOST_COLUMNS = 8,    /* vectors side by side, each with a sum: more than the latency of an addition takes */
-    GROUPS_PER_UNIT = 4, /* groups per core that must be left */
-    GATHER_NODES = 128   /* ... in nests of up to this size, whose copies should stay in registers */
+    COPIED_NODES = 128   /* nodes of a nest up to which gathers and sums get copies, which should stay in registers */
 };
 
 /* ---- nests without reuse */
@@ -82,8 +80,8 @@ static void vectorise_best(facts *f, const bl_target *target, bool windows)
     (void)vectorise_inner(f, target);
 }
 
-/* Vectors side by side for sums without reuse whose lanes are results, such as a vector by a matrix: one sum alone would wait for
- * itself, and each row is read by runs of cache lines (1 x 768 x 768: 0.043 ms, 0.016 so). */
+/* Several vectors of results for each work-item (tile_columns_alone), for sums without reuse whose lanes lie along results: the
+ * product of a vector and a matrix. */
 static void tile_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -99,13 +97,9 @@ static void tile_columns(facts *f, const bl_target *target)
         const bl_node *range = tune->axis[i].range;
         outer = range->sub == BL_AXIS_GLOBAL && bl_axis_origin(range) == bl_axis_origin(lanes) ? range : outer;
     }
-    for (int64_t columns = sums && outer != NULL && bl_is_fixed(outer) ? MOST_COLUMNS : 0; columns > 1; columns--) {
-        if (bl_extent_of(outer) % columns == 0 &&
-            facts_groups(tune, NULL, NULL) / columns >= GROUPS_PER_UNIT * (int64_t)target->units) {
-            (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, outer), columns);
-            return;
-        }
-    }
+    if (sums && outer != NULL && bl_is_fixed(outer))
+        (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, outer),
+                               tile_columns_alone(f, target, bl_extent_of(outer), facts_groups(tune, outer, NULL)));
 }
 
 /* Unroll a gather: an axis on which a looked-up position depends, and that has no lanes, over rows whose elements are read in
@@ -230,15 +224,15 @@ void heuristic_cpu(facts *f, const bl_target *target)
         if (windows)
             edges_write_pools(f, target);
         vectorise_best(f, target, windows);
-        if (!windows && f->below.count <= GATHER_NODES)
+        if (!windows && f->below.count <= COPIED_NODES)
             tile_columns(f, target);
         f->main = NULL;
     }
     if (windows)
         unroll_windows(f->tune);
-    if (f->main == NULL && f->below.count <= GATHER_NODES)
+    if (f->main == NULL && f->below.count <= COPIED_NODES)
         tile_gathered(f);
-    if (f->main == NULL && !windows && f->below.count <= GATHER_NODES)
+    if (f->main == NULL && !windows && f->below.count <= COPIED_NODES)
         tile_turned(f);
     chunk(f, target);
     stream_results(f->tune, target);

@@ -16,6 +16,7 @@ enum {
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
     MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
     MOST_COLUMNS = 4,
+    MOST_ALONE = 8,      /* vectors side by side without rows, each with a sum: the latency of an addition, twice a cycle */
     BLOCK_DEPTH = 256,   /* K-blocking: 64 KB of a panel of 64 columns, in the L2 cache, are read by ... */
     BLOCK_ROWS = 264,    /* ... this many rows, whose part of the other operand takes 264 KB; 132 were 1 to 6 % slower */
     BLOCK_COLUMNS = 2,   /* tiles side by side that read this part once */
@@ -724,18 +725,23 @@ static void tile_between(facts *f, const tiling *t)
     }
 }
 
-/* The vectors side by side of a tile without rows: as many as leave enough groups. Each row of a matrix that they sum up is then
- * read by runs of cache lines (sums of 2,048 columns: 1.4 ms, 3.2 with one vector). A weight that is unpacked has one vector. */
-static int64_t columns_alone(facts *f, const bl_target *target, const tiling *t)
+int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vectors, int64_t others)
 {
-    int64_t vectors = bl_extent_of(t->lanes_axis) / t->lanes, columns = at_most(vectors, MOST_COLUMNS);
-    int64_t others = facts_groups(f->tune, t->lanes_axis, NULL);
+    int64_t best = 1;
+    double least = INFINITY;
 
-    for (int i = 0; i < f->naccesses; i++)
-        columns = bl_dtype_is_int((bl_dtype)f->access[i].node->dtype) ? 1 : columns;
-    while (columns > 1 && ceil_div(vectors, columns) * others < GROUPS_PER_UNIT * (int64_t)target->units)
-        columns--;
-    return columns > 1 ? columns : 1;
+    for (int i = 0; i < f->naccesses; i++) {
+        if (bl_dtype_is_int((bl_dtype)f->access[i].node->dtype))
+            return 1;
+    }
+    for (int64_t columns = 1; columns <= at_most(vectors, MOST_ALONE); columns++) {
+        double cost = nest_waste(vectors, columns, 1, 1) * (1 + 1 / (double)columns);
+        if (cost >= least || ceil_div(vectors, columns) * others < GROUPS_PER_UNIT * (int64_t)target->units)
+            continue;
+        least = cost;
+        best = columns;
+    }
+    return best;
 }
 
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
@@ -762,7 +768,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         tile_choose_tile(&t, target, ceil_div(bl_extent_of(t.lanes_axis), width), MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis == NULL && form->local == 1 && f->focus == NULL)
-        t.columns = columns_alone(f, target, &t);
+        t.columns = tile_columns_alone(f, target, bl_extent_of(t.lanes_axis) / t.lanes, facts_groups(tune, t.lanes_axis, NULL));
     if (t.row_axis != NULL && bl_is_fixed(t.row_axis)) {
         if (block_sums(f, target, &t))
             return true;

@@ -57,17 +57,28 @@ static bl_request *new_request(bl_server *server)
     return rq;
 }
 
-/* The bytes in the buffers of |rq| that have more than KEEP_BYTES. */
+/* The size of the buffers of |rq| that are larger than KEEP_BYTES. */
 static uint64_t large_bytes(const bl_request *rq)
 {
     return (rq->body.cap > KEEP_BYTES ? rq->body.cap : 0) + (rq->reply.out.cap > KEEP_BYTES ? rq->reply.out.cap : 0);
 }
 
-static bool keeps_large(const bl_request *rq)
+/* May |bytes| of large buffers be kept, in all? */
+static bool may_keep_large(bl_server *server, uint64_t bytes)
 {
-    bl_budget *memory = &rq->server->memory;
-    uint64_t most = memory->limit / KEEP_PART < KEEP_LARGE ? memory->limit / KEEP_PART : KEEP_LARGE;
-    return !bl_budget_is_short(memory) && atomic_load(&rq->server->spare.large) + large_bytes(rq) <= most;
+    uint64_t part = server->memory.limit / KEEP_PART;
+    return bytes <= (part < KEEP_LARGE ? part : KEEP_LARGE) && !bl_budget_is_short(&server->memory);
+}
+
+/* Count the large buffers of |rq| as kept. False, and nothing counted, if that would be too much. */
+static bool keep_large(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    uint64_t own = large_bytes(rq), all = atomic_fetch_add(&server->spare.large, own) + own;
+    if (own == 0 || may_keep_large(server, all))
+        return true;
+    atomic_fetch_sub(&server->spare.large, own);
+    return false;
 }
 
 /* Take a kept request, or allocate one. */
@@ -192,7 +203,9 @@ static void request_tell(bl_request *rq)
 /* Reset all fields.  Keep the buffers for a next request, unless the memory budget is short. */
 static void recycle(bl_request *rq)
 {
-    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : keeps_large(rq) ? SIZE_MAX : KEEP_BYTES;
+    bool large = keep_large(rq);
+    uint64_t counted = large ? large_bytes(rq) : 0;
+    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : large ? SIZE_MAX : KEEP_BYTES;
     bl_arena *arena = rq->arena;
     bl_text out = rq->reply.out;
     char *body = rq->body.data;
@@ -208,6 +221,7 @@ static void recycle(bl_request *rq)
     bl_text_clear(&out);
     bl_arena_reset(arena);
     *rq = (bl_request){.server = rq->server, .arena = arena, .reply.out = out, .body.data = body, .body.cap = body_cap};
+    atomic_fetch_sub(&rq->server->spare.large, counted - large_bytes(rq)); /* a failed answer, for example, is not kept */
 }
 
 /* Run the defer list, and keep the memory for the next request. */
@@ -225,11 +239,12 @@ static void reclaim(bl_request *rq)
         rq->next_free = server->spare.requests;
         server->spare.requests = rq;
         server->spare.count++;
-        atomic_fetch_add(&server->spare.large, large_bytes(rq));
     }
     pthread_mutex_unlock(&server->spare.lock);
-    if (!kept)
+    if (!kept) {
+        atomic_fetch_sub(&server->spare.large, large_bytes(rq));
         free_request(rq);
+    }
 }
 
 void bl_request_release(bl_request *rq)
@@ -249,7 +264,8 @@ static bl_step reclaim_apart(bl_request *rq)
 static bool leave_memory(bl_request *rq)
 {
     bool own = rq->own.done != NULL;
-    uint64_t kept = keeps_large(rq) ? large_bytes(rq) : 0;
+    uint64_t own_bytes = large_bytes(rq), all = atomic_load(&rq->server->spare.large) + own_bytes;
+    uint64_t kept = may_keep_large(rq->server, all) ? own_bytes : 0;
     if (own || rq->body.cap + reply_bytes(rq) + rq->reply.listed < RECLAIM_BYTES + kept)
         return false;
     rq->own.done = reclaim;

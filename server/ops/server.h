@@ -98,7 +98,7 @@ typedef struct bl_server_spare {
     pthread_mutex_t lock;
     bl_request *requests; /* under the lock, like |count| */
     uint64_t count;
-    atomic_ullong large; /* bytes in their large buffers (http/request.c) */
+    atomic_ullong large; /* size of their large buffers (http/request.c) */
 } bl_server_spare;
 
 struct bl_server {
