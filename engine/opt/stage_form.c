@@ -119,7 +119,7 @@ void stage_vectorise(bl_tune *tune, const bl_target *target)
         facts_init(&f, tune);
         lanes = tile_lanes(&f, target, range);
         if (lanes > 1 && facts_all_contiguous(&f, range))
-            (void)bl_tune_apply_at(tune, BL_SPLIT_VECTOR, i, lanes);
+            (void)tile_vectorise(tune, i, lanes);
     }
 }
 

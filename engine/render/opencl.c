@@ -179,19 +179,26 @@ static bool is_one_access(place p)
     return p.whole && (size_t)p.lanes * bl_dtype_bytes(p.dtype) <= LOCAL_ALIGNMENT;
 }
 
-/* A vector in global memory: see prelude_move. */
+/* Is it a vector of which prelude_move has the accesses? Local memory holds some dtypes as they are computed. */
+static bool is_moved(place p)
+{
+    return p.lanes > 1 && (!p.local || is_stored_as_computed(p.dtype));
+}
+
+/* A vector in memory: see prelude_move. */
 static const char *load_vector(bl_arena *arena, place p)
 {
-    if (is_one_access(p))
+    if (!p.local && is_one_access(p))
         return SAY(arena, "*(const __global %s%d *)(%s + %s)", moved_type(p.dtype), p.lanes, p.buffer, p.index);
-    return SAY(arena, "load_%s%d(%s + %s)", moved_type(p.dtype), p.lanes, p.buffer, p.index);
+    return SAY(arena, "load_%s%s%d(%s + %s)", p.local ? "local_" : "", moved_type(p.dtype), p.lanes, p.buffer, p.index);
 }
 
 static const char *store_vector(bl_arena *arena, place p, const char *value)
 {
-    if (is_one_access(p))
+    if (!p.local && is_one_access(p))
         return SAY(arena, "*(__global %s%d *)(%s + %s) = %s", moved_type(p.dtype), p.lanes, p.buffer, p.index, value);
-    return SAY(arena, "store_%s%d(%s, %s + %s)", moved_type(p.dtype), p.lanes, value, p.buffer, p.index);
+    return SAY(arena, "store_%s%s%d(%s, %s + %s)", p.local ? "local_" : "", moved_type(p.dtype), p.lanes, value, p.buffer,
+               p.index);
 }
 
 /* A vector of up to 16 aligned bytes in local memory, as a single access: vload does not state the alignment. */
@@ -218,10 +225,10 @@ static const char *opencl_lanes_of(bl_arena *arena, int lanes)
 static const char *opencl_load(bl_arena *arena, place p)
 {
     const char *vector = local_vector(arena, p);
-    const char *whole = vector != NULL           ? vector
-                        : p.lanes > 1 && p.local ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index)
-                        : p.lanes > 1            ? load_vector(arena, p)
-                                                 : SAY(arena, "%s[%s]", p.buffer, p.index);
+    const char *whole = vector != NULL ? vector
+                        : is_moved(p)  ? load_vector(arena, p)
+                        : p.lanes > 1  ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index)
+                                       : SAY(arena, "%s[%s]", p.buffer, p.index);
 
     if (p.bits)
         return p.lanes > 1 ? whole : SAY(arena, "*(const __global ushort *)(%s + %s)", p.buffer, p.index);
@@ -263,7 +270,7 @@ static const char *opencl_store(bl_arena *arena, place p, const char *value)
         value = p.local ? SAY(arena, "(-(%s))", value) : SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
     if (p.streams && p.aligned && p.lanes > 1 && is_stored_as_computed(p.dtype))
         return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, opencl_type(arena, p.dtype, p.lanes), p.buffer, p.index);
-    if (p.lanes > 1 && !p.local)
+    if (is_moved(p))
         return store_vector(arena, p, value);
     return p.lanes > 1 ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
                        : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
@@ -316,14 +323,33 @@ static void prelude_whole(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, whole);
 }
 
-/* max and min that give NaN if either operand is NaN, as in alu.def. */
+/* max and min that give NaN if either operand is NaN, as in alu.def. The instruction of x86 gives its second operand if either is
+ * NaN: a sum waits for it and for one move, while the comparison of y with itself is done ahead. From selects alone, LLVM makes
+ * two comparisons and a combination of masks, which the next step waits for. */
 static void prelude_extremes(bl_text *out, const char *real, int lanes)
 {
-    char t[24];
+    bool instruction = strcmp(real, "float") == 0 && (lanes == 4 || lanes == 8 || lanes == 16);
+    char t[24], suffix[24] = "";
     snprintf(t, sizeof t, lanes > 1 ? "%s%d" : "%s", real, lanes);
+    if (lanes > 4)
+        snprintf(suffix, sizeof suffix, "%d", 32 * lanes);
+    if (instruction)
+        bl_text_printf(
+            out,
+            "#if defined(__clang__) && defined(%s)\n#define EXTREME%d(NAME, S, x, y) __builtin_ia32_##NAME##ps%s(y, x%s)\n"
+            "#else\n#define EXTREME%d(NAME, S, x, y) select(x, y, x S y)\n#endif\n",
+            lanes == 16  ? "__AVX512F__"
+            : lanes == 8 ? "__AVX__"
+                         : "__SSE__",
+            lanes, suffix, lanes == 16 ? ", 4" : "", lanes);
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "max" : "min", *sign = i == 0 ? "<" : ">";
-        if (lanes > 1)
+        if (instruction)
+            bl_text_printf(out,
+                           "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(EXTREME%d(%s, %s, x, y), "
+                           "y, y != y); }\n",
+                           t, name, t, t, lanes, name, sign);
+        else if (lanes > 1)
             bl_text_printf(out,
                            "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(select(x, y, x %s y), y, "
                            "y != y); }\n",
@@ -529,15 +555,19 @@ static void prelude_move(bl_text *out, const char *real, int lanes)
     bl_text_printf(out,
                    "#ifdef __clang__\n"
                    "typedef %s any_%s __attribute__((aligned(sizeof(%s))));\n"
-                   "#define load_%s(p) (*(const __global any_%s *)(p))\n"
-                   "#define store_%s(v, p) (*(__global any_%s *)(p) = (v))\n"
+                   "#define LOAD_%s(SPACE, p) (*(const SPACE any_%s *)(p))\n"
+                   "#define STORE_%s(SPACE, v, p) (*(SPACE any_%s *)(p) = (v))\n"
                    "#else\n",
                    t, t, real, t, t, t, t);
     bl_text_printf(out,
-                   "#define load_%s(p) vload%d(0, (const __global %s *)(p))\n"
-                   "#define store_%s(v, p) vstore%d((v), 0, (__global %s *)(p))\n"
+                   "#define LOAD_%s(SPACE, p) vload%d(0, (const SPACE %s *)(p))\n"
+                   "#define STORE_%s(SPACE, v, p) vstore%d((v), 0, (SPACE %s *)(p))\n"
                    "#endif\n",
                    t, lanes, real, t, lanes, real);
+    bl_text_printf(out,
+                   "#define load_%s(p) LOAD_%s(__global, p)\n#define load_local_%s(p) LOAD_%s(__local, p)\n"
+                   "#define store_%s(v, p) STORE_%s(__global, v, p)\n#define store_local_%s(v, p) STORE_%s(__local, v, p)\n",
+                   t, t, t, t, t, t, t, t);
 }
 
 /* Functions for cold accesses that must not be inlined: see cold.h. */

@@ -72,9 +72,10 @@ typedef struct sched {
     int *round_marked;    /* the round of sched_mark_more in which it got its buffer */
     int *weight;          /* rough number of scalar ops that compute one element of a value without a buffer */
     bool *is_root;
-    bool *unstageable;  /* a stage of the value would not serve all its readers */
-    bool *costly_again; /* two phases of a nest with stages compute the value */
-    int *stage_number;  /* number of the value's stage, if it has one */
+    bool *unstageable;      /* a stage of the value would not serve all its readers */
+    bool *costly_again;     /* two phases of a nest compute the value ... */
+    uint64_t *phases_share; /* ... all of them in these loops, a bit for each slot, if the nest had no stages; else 0 */
+    int *stage_number;      /* number of the value's stage, if it has one */
     int nstaged;
     int64_t *input_count;   /* number of elements, by slot of the graph */
     const staging *staging; /* the innermost stage that is being built, or NULL */

@@ -38,6 +38,7 @@ static bl_status schedule_init(sched *s, bl_err *err)
     s->is_root = bl_arena_array(arena, n, sizeof *s->is_root);
     s->unstageable = bl_arena_array(arena, n, sizeof *s->unstageable);
     s->costly_again = bl_arena_array(arena, n, sizeof *s->costly_again);
+    s->phases_share = bl_arena_array(arena, n, sizeof *s->phases_share);
     s->stage_number = bl_arena_array(arena, n, sizeof *s->stage_number);
     BL_TRY(bl_ir_status(s->ir, err));
     for (size_t i = 0; i < n; i++)

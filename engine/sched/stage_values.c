@@ -92,9 +92,13 @@ static const bl_node *misfit(sched *s, const bl_node *node)
 }
 
 /* Is axis |i| of |node| indexed by a loop of the store over its whole extent? */
-static bool stage_values_is_outer(const bl_node *node, const bl_node *const *index, int i)
+static bool stage_values_is_outer(const sched *s, const bl_node *node, const bl_node *const *index, int i)
 {
-    if (index[i]->op != BL_OP_RANGE || bl_loop_level(index[i]) != BL_LEVEL_OUTPUTS || index[i]->src[0] != node->dim[i])
+    int position = sched_position(s, node);
+    uint64_t around = s->costly_again[position] ? s->phases_share[position] : 0;
+
+    if (index[i]->op != BL_OP_RANGE || bl_loop_level(index[i]) != BL_LEVEL_OUTPUTS || index[i]->src[0] != node->dim[i] ||
+        (around != 0 && (around >> bl_loop_slot(index[i]) & 1) == 0))
         return false;
     for (int k = 0; k < i; k++) {
         if (index[k] == index[i])
@@ -118,7 +122,7 @@ static bool stage_values_take_axes(sched *s, const bl_node *node, const bl_node 
 
     for (int i = 0; i < node->ndim; i++) {
         at[i] = index[i];
-        if (stage_values_is_outer(node, index, i)) {
+        if (stage_values_is_outer(s, node, index, i)) {
             stage->prefix |= UINT64_C(1) << bl_loop_slot(index[i]);
             if (!bl_i64_mul(outer, node->dim[i]->hi, &outer))
                 return false;
@@ -299,25 +303,49 @@ static bool is_folded(const sched *s, const stored *st, const bool *kept)
     return false;
 }
 
-/* Find the values that phases of the nest of |st| compute at several places, or that phases of other stores compute too.
- * |first| has, by position, the first place of each value. */
-static void note_costly(sched *s, const stored *st, const bl_node **first)
+/* The loops of |st| around |node|, a bit for each slot. */
+static uint64_t loops_around(bl_free *free, const stored *st, const bl_node *node)
+{
+    uint64_t around = 0, set = bl_free_get(free, node);
+
+    for (int k = 0; k < st->nranges; k++)
+        around |= (set & bl_free_bit(free, st->range[k])) != 0 ? UINT64_C(1) << bl_loop_slot(st->range[k]) : 0;
+    return around;
+}
+
+/* The places where stores compute a costly value: by position, the first of them, and its store. */
+typedef struct places {
+    const bl_node *node;
+    const stored *store;
+} places;
+
+/* Find the values that phases of the nest of |st| compute at several places, or that phases of other stores compute too. A nest
+ * without stages, on a device whose group is one work-item, has phases if it reduces rows and computes their elements again, as a
+ * softmax does. */
+static void note_costly(sched *s, const stored *st, places *first)
 {
     bl_free free;
-    uint64_t outputs = 0;
+    uint64_t outputs = 0, innermost = st->nranges == 0 ? 0 : UINT64_C(1) << bl_loop_slot(st->range[st->nranges - 1]);
 
+    if (st->value == NULL || (st->prefix == 0 && (s->options->group_columns > 0 || st->product)))
+        return;
     bl_free_init(&free, s->ir);
     for (int k = 0; k < st->nranges; k++)
         outputs |= bl_free_bit(&free, st->range[k]);
-    for (size_t k = 0; st->prefix != 0 && k < st->below.count; k++) {
+    for (size_t k = 0; k < st->below.count; k++) {
         const bl_node *node = st->below.at[k];
         int at = sched_origin(s, node);
+        bool again = false;
         if (at < 0 || s->realised[at] != INLINE || node->op == BL_OP_REDUCE || s->weight[at] < COSTLY_AGAIN ||
-            (bl_free_get(&free, node) & ~outputs) == 0 || phase_cost(s, node) < COSTLY_AGAIN)
+            (st->prefix != 0 && (bl_free_get(&free, node) & ~outputs) == 0) || phase_cost(s, node) < COSTLY_AGAIN)
             continue;
-        if (first[at] == NULL)
-            first[at] = node;
-        s->costly_again[at] = s->costly_again[at] || first[at] != node;
+        again = first[at].node != NULL && (first[at].store == st || (first[at].store->prefix != 0 && st->prefix != 0));
+        if (st->prefix == 0)
+            s->phases_share[at] = loops_around(&free, st, node) & (again ? s->phases_share[at] : UINT64_MAX);
+        if (!again)
+            first[at] = (places){node, st};
+        else if (first[at].node != node && (st->prefix != 0 || (s->phases_share[at] & innermost) == 0))
+            s->costly_again[at] = true;
     }
 }
 
@@ -326,7 +354,7 @@ static void note_costly(sched *s, const stored *st, const bl_node **first)
 static void stage_costly(sched *s)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
-    const bl_node **first = bl_arena_array(arena, s->order.count, sizeof *first);
+    places *first = bl_arena_array(arena, s->order.count, sizeof *first);
     bool *covered = bl_arena_array(arena, s->order.count, sizeof *covered);
 
     for (int i = 0; first != NULL && i < s->nstored; i++)

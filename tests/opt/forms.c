@@ -70,6 +70,8 @@ const form_row forms[] = {
     {"... or, where keys are far more than places, at half of them", 2, "partial(r0, global, 2), partial(0, scatter, 1000), split(0.1, vector, 16)", "{'inputs': {'x': " F32(1000) ", 's': " F32(100000) ", 'i': " TYPED(int32, 100000) "}, 'nodes': [{'id': 'y', 'op': 'scatter', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'add'}}], 'outputs': ['y']}"},
     {"... each column by keys of its own: groups of columns, which share none", 3, "split(1, loop, 16), partial(0, scatter, 1000), split(1.1, vector, 16)", "{'inputs': {'x': " F32(1000, 64) ", 's': " F32(2000, 64) ", 'i': " TYPED(int32, 2000, 64) "}, 'nodes': [{'id': 'y', 'op': 'scatter', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'add'}}], 'outputs': ['y']}"},
     {"few places are looked through with lanes", 2, "split(0, unroll, 5), split(r0, vector, 16)", "{'inputs': {'x': " F32(60) ", 's': " F32(10000) ", 'i': " TYPED(int32, 10000) "}, 'nodes': [{'id': 'y', 'op': 'scatter', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'add'}}], 'outputs': ['y']}"},
+    {"a softmax of rows: each exp is computed once, in a stage", 4, "split(r112, vector, 16), split(r0, vector, 16), split(1, vector, 16)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x']}], 'outputs': ['y']}"},
+    {"... of columns: lanes are columns, and no stage holds them apart", 3, "split(1, vector, 16), split(1.0, unroll, 2)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x'], 'attrs': {'axis': 0}}], 'outputs': ['y']}"},
 };
 /* clang-format on */
 
