@@ -76,6 +76,18 @@ static const char vnni_text[] = "__attribute__((noinline, target(\"avx512vnni,av
                                 "  vstore16(convert_float16(c), 0, sums); vstore16(convert_float16(c), 1, sums); }\n" HEAD(
                                     1) "  sum_bytes(sums, 0xfefefefe); }\n";
 
+/* Every second lane is loaded, as by prelude_masked in render/opencl.c. */
+static const char masked_text[] =
+    HEAD(1) "\n#if defined(__clang__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
+            "  int16 open = (int16)((int)get_global_id(0)) < (int16)(1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0);\n"
+            "  vstore16((float16)(4.0f), 0, sums);\n"
+            "  float16 v = __builtin_ia32_loadups512_mask((const float16 *)(size_t)sums, (float16)(0.0f), "
+            "__builtin_ia32_cvtd2mask512(open));\n"
+            "  v = select((float16)(3.0f), v, open) - convert_float16(open);\n"
+            "  v = v == (float16)(5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, "
+            "3.0f) ? (float16)(1.0f) : (float16)(0.0f);\n"
+            "  vstore16(v, 0, sums); vstore16(v, 1, sums);\n#endif\n }\n";
+
 static const char dp4a_text[] = HEAD(32) "  int c = 100; uint x = 0xc8c8c8c8u; int y = 0xfefefefe;\n"
                                          "  asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(c) : \"r\"(x), \"r\"(y));\n"
                                          "  sums[get_local_id(0)] = c; }\n";
@@ -220,7 +232,10 @@ void bl_cl_find_units(bl_cl_device *dev)
 {
     unsigned has = dev->base.info.type == BL_DEVICE_CPU ? processor() : 0;
 
+    static const probe masked = {{.scope = 1}, 1, masked_text};
+
     dev->base.info.dot4 = find_dot4(dev, has);
+    dev->base.info.masks = (has & HAS_VNNI) != 0 && run_probe(&dev->base, &masked);
     if (dev->base.info.type == BL_DEVICE_GPU)
         find_mma(dev);
     find_tiles(dev, has);

@@ -108,6 +108,7 @@ typedef struct bl_device_info {
      * over all work-items, and local memory is no faster than a cache */
     bool serial_groups;
     bool converts_half; /* one instruction converts float16 to float32 exactly, subnormals included */
+    bool masks;         /* vectors of 32-bit elements are loaded and stored under a mask of their lanes by one instruction */
     bool calls_kernels; /* a kernel whose groups are single work-items may be a function that a kernel of the back end calls */
     /* number of fragments for which a matrix unit has registers; 0: fragments use the registers of the work-items */
     uint32_t fragments;

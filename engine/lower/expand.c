@@ -4,10 +4,29 @@
  * any kind. Keeps: values and their order of summation per lane. Leaves no TILE or VECTOR. */
 #include "engine/base/map.h"
 #include "engine/ir/affine.h"
+#include "engine/ir/gate.h"
 #include "engine/lower/lower.h"
 #include "engine/opt/move.h"
 
 enum { MOST_VALUES = 4096 };
+
+/* The sum of all |values|, where no loop of the reduction is left. As in a loop, each product is fused with its addition. */
+static const bl_node *sum_fused(bl_ir *ir, int nvalues, const bl_node *const *values)
+{
+    const bl_node *sum = values[0];
+
+    for (int i = 1; i < nvalues; i++) {
+        const bl_node *value = values[i];
+        bool fused = value->op == BL_OP_MUL && (value->dtype == BL_F32 || value->dtype == BL_F64);
+        if (fused) {
+            const bl_node *src[3] = {value->src[0], value->src[1], sum};
+            sum = bl_alu(ir, BL_OP_FMA, src);
+        } else {
+            sum = bl_add(ir, sum, value);
+        }
+    }
+    return sum;
+}
 
 /* A REDUCE or a STAGE over the ranges of |reduce| other than |range|. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
@@ -21,6 +40,8 @@ static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node 
     }
     if (reduce->op == BL_OP_STAGE)
         return bl_stage_over(ir, reduce->sub, nvalues, values, nranges, ranges);
+    if (nranges == 0 && reduce->sub == BL_OP_ADD)
+        return sum_fused(ir, nvalues, values);
     return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values if no range is left */
 }
 
@@ -79,15 +100,36 @@ static bool lane_stride(const bl_node *index, int64_t *stride)
 }
 
 /* The vector load that starts |ahead| elements after the first lane of |load|. */
-static const bl_node *vector_at(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t ahead)
+static const bl_node *vector_at(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t ahead, const bl_node *gate)
 {
     bl_node vector = *load;
     const bl_node *first = bl_replace(ir, load->src[1], lane, bl_index(ir, 0));
-    const bl_node *src[3] = {load->src[0], bl_add(ir, first, bl_index(ir, ahead)), load->nsrc > 2 ? load->src[2] : NULL};
+    const bl_node *src[3] = {load->src[0], bl_add(ir, first, bl_index(ir, ahead)), gate};
 
     vector.src = src;
     vector.lanes = lane->lanes;
     return bl_node_make(ir, &vector);
+}
+
+/* The gate of that vector if the lanes of |load| are |stride| apart: elements between the lanes are not loaded, since they may be
+ * outside of the buffer. */
+static const bl_node *gate_between(bl_ir *ir, const bl_node *load, int lanes, int64_t ahead, int64_t stride)
+{
+    const bl_node *each[BL_MAX_LANES], *none = bl_const(ir, BL_BOOL, (bl_scalar){.u = 0}), *gate = NULL, *of_lanes = NULL;
+    bl_clauses all = {0};
+
+    if (load->nsrc < 3 || load->src[2]->lanes == 1)
+        return load->nsrc < 3 ? NULL : load->src[2];
+    if (!bl_clauses_add(&all, load->src[2]))
+        return bl_ir_fail(ir, BL_ELIMIT, "a gate of more than %d clauses", BL_MAX_CLAUSES);
+    for (int i = 0; i < all.count; i++) {
+        const bl_node **part = all.at[i]->lanes > 1 ? &of_lanes : &gate;
+        *part = *part == NULL ? all.at[i] : bl_and(ir, *part, all.at[i]);
+    }
+    for (int i = 0; i < lanes; i++)
+        each[i] = (ahead + i) % stride == 0 ? bl_extract(ir, of_lanes, (int)((ahead + i) / stride)) : none;
+    of_lanes = bl_stack(ir, lanes, each);
+    return gate == NULL ? of_lanes : bl_and(ir, gate, of_lanes);
 }
 
 /* A strided load: load all elements between the first and the last lane as |stride| contiguous vectors, then pick the lanes.
@@ -100,7 +142,8 @@ static const bl_node *strided_load(bl_ir *ir, const bl_node *load, const bl_node
     for (int64_t i = 0; i < lanes; i++) {
         int64_t start = stride * i / lanes * lanes;
         start = start < last ? start : last;
-        each[i] = bl_extract(ir, vector_at(ir, load, lane, start), (int)(stride * i - start));
+        each[i] = bl_extract(ir, vector_at(ir, load, lane, start, gate_between(ir, load, (int)lanes, start, stride)),
+                             (int)(stride * i - start));
     }
     return bl_stack(ir, (int)lanes, each);
 }
@@ -116,9 +159,9 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
     if (load->src[1]->lanes == 1 && (gate == NULL || gate->lanes == 1))
         return load;
     if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1)
-        return vector_at(ir, load, lane, 0);
-    if ((gate == NULL || gate->lanes == 1) && lane->lanes >= BL_LANES_PICKED && stride > 1 && stride <= BL_MOST_APART &&
-        lane_stride(load->src[1], &stride))
+        return vector_at(ir, load, lane, 0, gate);
+    if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane->lanes >= BL_LANES_PICKED && stride > 1 &&
+        stride <= BL_MOST_APART && lane_stride(load->src[1], &stride))
         return strided_load(ir, load, lane, stride);
     const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
     scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have been vectorised inside */

@@ -5,6 +5,8 @@
 #include "engine/opt/facts.h"
 #include "engine/opt/nest_cost.h"
 
+#include <math.h>
+
 enum {
     CHUNK_WORK = 16384,  /* iterations of a group, so that its start, some microseconds, costs little ... */
     SHORT_NEST = 16,     /* ... if an iteration has this many nodes; longer iterations count as more */
@@ -12,6 +14,8 @@ enum {
     MOST_WINDOW = 9,     /* iterations of a reduction that are all unrolled ... */
     WINDOW_NODES = 1024, /* ... if the nest stays this small */
     WINDOW_LANES = 4,    /* lanes below which such a reduction is not vectorised */
+    MOST_ALONE = 8,      /* vectors side by side without rows, each with a sum: the latency of an addition, twice a cycle */
+    ALONE_GROUPS = 4,    /* groups per core, so that no core waits long for the last group */
     COPIED_NODES = 128   /* nodes of a nest up to which gathers and sums get copies, which should stay in registers */
 };
 
@@ -78,6 +82,25 @@ static void vectorise_best(facts *f, const bl_target *target, bool windows)
         return;
     facts_init(f, tune); /* the other reductions have loops of their own */
     (void)vectorise_inner(f, target);
+}
+
+int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vectors, int64_t others)
+{
+    int64_t best = 1;
+    double least = INFINITY;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        if (bl_dtype_is_int((bl_dtype)f->access[i].node->dtype))
+            return 1;
+    }
+    for (int64_t columns = 1; columns <= (vectors < MOST_ALONE ? vectors : MOST_ALONE); columns++) {
+        double cost = nest_waste(vectors, columns, 1, 1) * (1 + 1 / (double)columns);
+        if (cost >= least || ceil_div(vectors, columns) * others < ALONE_GROUPS * (int64_t)target->units)
+            continue;
+        least = cost;
+        best = columns;
+    }
+    return best;
 }
 
 /* Several vectors of results for each work-item (tile_columns_alone), for sums without reuse whose lanes lie along results: the

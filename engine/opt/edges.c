@@ -336,6 +336,20 @@ bool edges_of_windows(facts *f, const bl_target *target)
            !bl_reads_over_and_over(&f->tune->free, f->main, WINDOWS_TO_WRITE, false);
 }
 
+bool edges_under_masks(facts *f, const bl_target *target, const bl_node *range)
+{
+    bool masks = target->masks && edges_of_windows(f, target);
+
+    for (int i = 0; i < f->naccesses && masks; i++) {
+        const bl_node *load = f->access[i].node;
+        int64_t apart = 0;
+        if (f->access[i].reduce == f->main && load->op == BL_OP_LOAD && load->nsrc > 2)
+            masks = bl_access_stride(f->tune, load, range, &apart) && apart >= 1 && apart <= BL_MOST_APART &&
+                    bl_dtype_bytes((bl_dtype)load->dtype) == 4;
+    }
+    return masks;
+}
+
 void edges_write(facts *f, const bl_target *target, int64_t untiled)
 {
     const facts before = *f;

@@ -91,7 +91,7 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 /* The cost of the nest, with |panels| elements of panels, if |range| has |lanes| lanes. */
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels);
-/* How many of |vectors| vectors of results, without a tile of rows, a work-item computes side by side, so that each sum need not
+/* cpu.c: how many of |vectors| vectors of results, without a tile of rows, a work-item computes side by side, so that each sum need not
  * wait for its last addition, and so that each row of a matrix is read by runs of cache lines: as many as waste little and leave
  * enough groups, where the other axes make |others| groups. Sums of 2,048 columns took 1.4 ms, with one vector 3.2; a vector by a
  * 768 x 768 matrix 0.015 ms instead of 0.025. 1 if an operand is unpacked. */
@@ -108,6 +108,8 @@ bool across_nest(facts *f, const bl_target *target, double most);
 
 /* edges.c. Do the operands of the main reduction have reuse by windows only, as in a depthwise convolution? */
 bool edges_of_windows(facts *f, const bl_target *target);
+/* Can the vectors of padded operands of windows be loaded under masks if |range| has the lanes? */
+bool edges_under_masks(facts *f, const bl_target *target, const bl_node *range);
 /* Write padded operands of the main reduction out with their edges, so that the inner loop reads them without a gate. If the sum
  * has the same gate, as in a convolution's gradient, only the loops over the axes in |untiled| need a gate. */
 void edges_write(facts *f, const bl_target *target, int64_t untiled);

@@ -35,6 +35,7 @@ typedef struct bl_target {
     uint32_t max_params;
     uint32_t max_turns; /* most loop iterations of a work-item in all; 0: no limit */
     bool converts_half; /* float16 is converted to float32 by one instruction */
+    bool masks;         /* a gate for each lane of a vector costs nothing */
     bl_matrix_use use;
     int nmatrix;
     /* the device's units, among those of one dtype the best first; then the units for split operands */

@@ -16,7 +16,6 @@ enum {
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
     MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
     MOST_COLUMNS = 4,
-    MOST_ALONE = 8,      /* vectors side by side without rows, each with a sum: the latency of an addition, twice a cycle */
     BLOCK_DEPTH = 256,   /* K-blocking: 64 KB of a panel of 64 columns, in the L2 cache, are read by ... */
     BLOCK_ROWS = 264,    /* ... this many rows, whose part of the other operand takes 264 KB; 132 were 1 to 6 % slower */
     BLOCK_COLUMNS = 2,   /* tiles side by side that read this part once */
@@ -32,6 +31,7 @@ enum {
 };
 
 static const double UNPACKING = 0.5; /* loads per operation that unpacks an operand */
+static const double COPIES_PAY = 0.75; /* part of the cost under masks: copies also pass through the caches */
 static const double CROWDED =
     1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
 
@@ -113,7 +113,7 @@ static bool tile_is_scattered(const facts *f, const bl_node *node, const bl_node
 static int picked_cost(const facts *f, const bl_target *target, const bl_node *node, const bl_node *range, int lanes)
 {
     int64_t stride = 0;
-    bool gate = node->op == BL_OP_LOAD && node->nsrc > 2 && bl_depends(f->tune, node->src[2], range);
+    bool gate = node->op == BL_OP_LOAD && node->nsrc > 2 && !target->masks && bl_depends(f->tune, node->src[2], range);
 
     if (target->groups || node->op != BL_OP_LOAD || gate || lanes < BL_LANES_PICKED ||
         !bl_access_stride(f->tune, node, range, &stride) || stride < 2 || stride > BL_MOST_APART)
@@ -202,6 +202,7 @@ typedef struct tiling {
     int lanes;
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
     bool along, slides;    /* the lanes go along the reduction; a window slides along the rows */
+    bool masked;           /* the gates of padded operands are masks of vectors */
     const bl_node
         *window;   /* a loop of the reduction that shifts the vector operand along the rows, so that rows share loads; or NULL */
     int64_t apart; /* iterations of that loop from row to row */
@@ -378,7 +379,9 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
         double cost = 0;
         if (width < 2 || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2)
             continue;
-        if (!facts_may_tile(f, axis) && (form->local > 1 || !bl_binds(f->main, axis->range)))
+        if (!facts_may_tile(f, axis) && (form->local > 1 || t->masked || !bl_binds(f->main, axis->range)))
+            continue;
+        if (t->masked && !edges_under_masks(f, target, axis->range))
             continue;
         cost = tile_cost(f, target, axis->range, width, 0);
         if (cost < best * 0.999) {
@@ -518,6 +521,14 @@ static double cost_along(const facts *before, const bl_target *target, const bl_
     if (!choose_with_edges(before, target, form, &copy, &f, &t) || asks_of_windows(&f, target))
         return 1e300;
     return tile_cost(&f, target, t.lanes_axis, form->local * t.lanes, facts_panel_elements(&copy));
+}
+
+/* The same with the gates of its operands as masks of vectors. */
+static double cost_under_masks(facts *f, const bl_target *target, const bl_form *form)
+{
+    tiling t = {.masked = true};
+
+    return choose_lanes(f, target, form, &t) ? t.cost : 1e300;
 }
 
 /* The grid axes that get neither lanes nor rows once the edges are written out. */
@@ -725,25 +736,6 @@ static void tile_between(facts *f, const tiling *t)
     }
 }
 
-int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vectors, int64_t others)
-{
-    int64_t best = 1;
-    double least = INFINITY;
-
-    for (int i = 0; i < f->naccesses; i++) {
-        if (bl_dtype_is_int((bl_dtype)f->access[i].node->dtype))
-            return 1;
-    }
-    for (int64_t columns = 1; columns <= at_most(vectors, MOST_ALONE); columns++) {
-        double cost = nest_waste(vectors, columns, 1, 1) * (1 + 1 / (double)columns);
-        if (cost >= least || ceil_div(vectors, columns) * others < GROUPS_PER_UNIT * (int64_t)target->units)
-            continue;
-        least = cost;
-        best = columns;
-    }
-    return best;
-}
-
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
@@ -752,10 +744,15 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     const bl_node *crowded = NULL, *part = NULL;
 
     facts before = *f;
-    if (edges_of_windows(f, target) && across_nest(f, target, cost_along(f, target, form)))
-        return true;
-    edges_write(f, target, untiled_axes(f, target, form, gated));
-    if (f->main == NULL || asks_of_windows(f, target) || !choose_lanes(f, target, form, &t))
+    if (edges_of_windows(f, target)) {
+        double along = cost_along(f, target, form), masks = COPIES_PAY * cost_under_masks(f, target, form);
+        if (across_nest(f, target, masks < along ? masks : along))
+            return true;
+        t.masked = masks < along;
+    }
+    if (!t.masked)
+        edges_write(f, target, untiled_axes(f, target, form, gated));
+    if (f->main == NULL || (!t.masked && asks_of_windows(f, target)) || !choose_lanes(f, target, form, &t))
         return false;
     if (bl_binds(f->main, t.lanes_axis))
         return tile_along_reduction(f, target, &t);

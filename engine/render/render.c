@@ -505,7 +505,13 @@ static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
 static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand gate = arg(w, inst, 2), zero = {.dtype = (bl_dtype)inst->dtype, .lanes = 1};
+    const char *masked =
+        gate.lanes == 1 || w->d->load_masked == NULL ? NULL : w->d->load_masked(w->arena, render_place_of(w, inst, 0), gate.text);
 
+    if (masked != NULL) {
+        declare(w, inst, number, masked);
+        return;
+    }
     zero.text = w->d->literal(w->arena, zero.dtype, (bl_scalar){.u = 0});
     declare(w, inst, number, render_widened(w, zero, inst->lanes).text);
     LINE(w, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number, load_expression(w, inst));
@@ -518,8 +524,13 @@ static void store_open_lanes(const walk *w, const bl_inst *inst, operand value)
 {
     operand gate = arg(w, inst, 3);
     place at = render_place_of(w, inst, 0);
-    const char *first = at.index;
+    const char *first = at.index,
+               *masked = w->d->store_masked == NULL ? NULL : w->d->store_masked(w->arena, at, value.text, gate.text);
 
+    if (masked != NULL) {
+        LINE(w, "%s;\n", masked);
+        return;
+    }
     LINE(w, "if (all(%s)) { %s; }\n", gate.text, w->d->store(w->arena, at, value.text));
     at.lanes = 1;
     at.aligned = at.whole = at.streams = false;

@@ -286,6 +286,7 @@ bl_target bl_search_target(const bl_device_info *info)
                         .max_params = info->max_bindings > 0 ? info->max_bindings : BL_MAX_BINDINGS,
                         .max_turns = info->max_turns,
                         .converts_half = info->converts_half,
+                        .masks = info->masks,
                         .fragments = info->fragments,
                         .use = BL_MATRIX_SURE};
 

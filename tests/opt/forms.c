@@ -73,6 +73,13 @@ const form_row forms[] = {
     {"a softmax of rows: each exp is computed once, in a stage", 4, "split(r112, vector, 16), split(r0, vector, 16), split(1, vector, 16)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x']}], 'outputs': ['y']}"},
     {"... of columns: lanes are columns, and no stage holds them apart", 3, "split(1, vector, 16), split(1.0, unroll, 2)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x'], 'attrs': {'axis': 0}}], 'outputs': ['y']}"},
 };
+
+const form_row masked_forms[] = {
+    {"gates that are masks of vectors: a depthwise convolution has lanes along its rows, and nothing is copied", 5, "split(2, vector, 16), split(1, unroll, 14), split(r0, unroll, 3), split(r1, unroll, 3), split(2.0, loop, 4)", "{'inputs': {'x': " F32(1, 144, 56, 56) ", 'w': " F32(144, 1, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'stride': 1, 'groups': 144}}], 'outputs': ['y']}"},
+    {"... windows two apart: lanes are picked from vectors under masks", 5, "split(2, vector, 16), split(1, unroll, 14), split(r0, unroll, 3), split(r1, unroll, 3), split(2.0, loop, 2)", "{'inputs': {'x': " F32(1, 96, 112, 112) ", 'w': " F32(96, 1, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'stride': 2, 'groups': 96}}], 'outputs': ['y']}"},
+    {"... short rows of large windows: lanes are channels, in a copy", 5, "split(0, vector, 16), stage(b1, panels), stage(b2, halo, -1), split(2, unroll, 14), split(r1, unroll, 5)", "{'inputs': {'x': " F32(1, 672, 14, 14) ", 'w': " F32(672, 1, 5, 5) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 2, 'stride': 1, 'groups': 672}}], 'outputs': ['y']}"},
+};
 /* clang-format on */
 
 const int nforms = (int)(sizeof forms / sizeof forms[0]);
+const int nmasked_forms = (int)(sizeof masked_forms / sizeof masked_forms[0]);

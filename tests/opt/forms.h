@@ -16,5 +16,8 @@ typedef struct form_row {
 
 extern const form_row forms[];
 extern const int nforms;
+/* The same for a device that loads vectors under masks. */
+extern const form_row masked_forms[];
+extern const int nmasked_forms;
 
 #endif

@@ -15,7 +15,7 @@
 
 static void test_forms(void **state)
 {
-    static const bl_target target = {.units = 2,
+    bl_target target = {.units = 2,
                                      .vector_bits = 512,
                                      .registers = 32,
                                      .cache_bytes = 1 << 20,
@@ -27,8 +27,8 @@ static void test_forms(void **state)
     int wrong = 0;
 
     (void)state;
-    for (int i = 0; i < nforms; i++) {
-        const form_row *r = &forms[i];
+    for (int i = 0; i < nforms + nmasked_forms; i++) {
+        const form_row *r = i < nforms ? &forms[i] : &masked_forms[i - nforms];
         test_graph graph;
         bl_schedule *schedule = NULL;
         bl_tune tune;
@@ -39,6 +39,7 @@ static void test_forms(void **state)
         schedule = test_graph_schedule(&graph, target.units);
         bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
         axes = tune.naxes;
+        target.masks = i >= nforms;
         bl_heuristic(&tune, &target);
         bl_tune_print(&tune, &text);
         if (axes != r->axes || strcmp(bl_text_get(&text), r->moves) != 0) {

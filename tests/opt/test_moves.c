@@ -58,6 +58,7 @@ static const struct {
     {"products", "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 7, 2]}, 'a': {'dtype': 'float32', 'shape': [2, 40]}, 'b': {'dtype': 'float32', 'shape': [40, 24]}, 'c': {'dtype': 'float32', 'shape': [24, 9]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'a']}, {'id': 'n', 'op': 'matmul', 'in': ['m', 'b']}, {'id': 'z', 'op': 'matmul', 'in': ['n', 'c']}], 'outputs': ['z']}"},
     {"scores_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
     {"softmax of columns", "{'inputs': {'x': {'dtype': 'float32', 'shape': [24, 6]}}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x'], 'attrs': {'axis': 0}}], 'outputs': ['y']}"},
+    {"windows two apart", "{'inputs': {'x': {'dtype': 'float32', 'shape': [3, 9, 32]}, 'w': {'dtype': 'float32', 'shape': [3, 1, 3, 3]}}, 'nodes': [{'id': 'u', 'op': 'unsqueeze', 'in': ['x'], 'attrs': {'axis': 0}}, {'id': 'y', 'op': 'conv2d', 'in': ['u', 'w'], 'attrs': {'padding': 1, 'stride': 2, 'groups': 3}}], 'outputs': ['y']}"},
 };
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };

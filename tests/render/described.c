@@ -57,6 +57,7 @@ static const bl_device_info descriptions[] = {
         .subgroup = 1,
         .serial_groups = true,
         .dot4 = BL_DOT4_VNNI,
+        .masks = true,
         .converts_half = true,
         .calls_kernels = true,
         .fragments = 8,
