@@ -91,13 +91,19 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 /* The cost of the nest, with |panels| elements of panels, if |range| has |lanes| lanes. */
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels);
-/* cpu.c: how many of |vectors| vectors of results, without a tile of rows, a work-item computes side by side, so that each sum need not
- * wait for its last addition, and so that each row of a matrix is read by runs of cache lines: as many as waste little and leave
- * enough groups, where the other axes make |others| groups. Sums of 2,048 columns took 1.4 ms, with one vector 3.2; a vector by a
- * 768 x 768 matrix 0.015 ms instead of 0.025. 1 if an operand is unpacked. */
+/* cpu.c: how many of |vectors| vectors of results, without a tile of rows, a work-item computes side by side, so that each sum
+ * need not wait for its last addition, and so that each row of a matrix is read by runs of cache lines: as many as waste little
+ * and leave enough groups, where the other axes make |others| groups. Sums of 2,048 columns took 1.4 ms, with one vector 3.2; a
+ * vector by a 768 x 768 matrix 0.015 ms instead of 0.025. 1 if an operand is unpacked. */
 int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vectors, int64_t others);
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction. False if no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
+
+/* pack.c. Can the operand be packed into a panel, and is it read often enough? */
+bool panels_can_hold(facts *f, const access *a, const bl_target *target);
+/* Pack operands of the main reduction into panels: those that lanes would gather, and, if |large|, contiguous operands that do
+ * not fit in the cache of a core. (A column of a matrix touches one page per element.) */
+void panels_write(const facts *before, const bl_target *target, bool large);
 
 /* Elements of the panels of |tune|. */
 double facts_panel_elements(const bl_tune *tune);

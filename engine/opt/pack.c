@@ -3,9 +3,16 @@
  * the nest reads the operand (packed panels: grid axes outermost, then the loops of the reduction, then tiles, then lanes).  An
  * operand that bfloat16 matrix units multiply in three products is written as its high and its low halves. */
 #include "engine/ir/matrix_unit.h"
+#include "engine/opt/facts.h"
 #include "engine/opt/staging.h"
 
 #include <math.h>
+
+enum {
+    REUSE_TO_PACK = 16, /* reads per element from which packing pays */
+    REUSE_TO_COPY = 80, /* the same if the operand is contiguous: 8 x 56 x 56 places, 96 to 24 channels, 0.8 ms instead of 1.5 */
+    DEEP = 512          /* rows of such an operand, each in a page of its own, which address caches do not keep */
+};
 
 enum { REDUCTION = 2, WORD_BITS = 32 };
 
@@ -160,4 +167,77 @@ const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_n
         index[i] = panel_index(&s, group, bl_index(ir, i));
     return pack_fill(&s, PACK_HALVES, half, index, group) ? bl_cast(ir, BL_F32, helper_read(&s, panel_index(&s, group, which)))
                                                           : NULL;
+}
+
+/* ---- which operands */
+
+bool panels_can_hold(facts *f, const access *a, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+    uint64_t set = bl_free_get(&tune->free, a->node);
+    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
+        return false;
+    if (!target->groups && bl_dtype_is_int((bl_dtype)a->node->dtype) && bl_dtype_is_float((bl_dtype)f->main->dtype))
+        return false; /* a panel of codes would be a second copy of a quantised weight */
+    if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
+            return false;
+    }
+    return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
+}
+
+/* Are the vectors that the main reduction reads one after the other neighbours in memory? A panel would have the same order. */
+static bool is_stream(facts *f, const access *a, int64_t lanes)
+{
+    const bl_node *innermost = NULL;
+    int64_t step = 0;
+
+    for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++) {
+        const bl_node *range = f->main->src[i];
+        if (bl_depends(f->tune, a->node, range) && (innermost == NULL || bl_axis_precedes(innermost, range)))
+            innermost = range;
+    }
+    return innermost != NULL && bl_access_stride(f->tune, a->node, innermost, &step) && step == lanes;
+}
+
+/* Is a contiguous operand copied into a panel? It is if it does not fit in the cache of a core, and its rows are either read by
+ * many rows of tiles, or so many that each vector is in a page of its own that the address caches have lost. */
+static bool is_copied(facts *f, const access *a, const bl_target *target, int64_t lanes)
+{
+    bl_free *free = &f->tune->free;
+    int64_t elements = bl_free_size(free, bl_free_get(free, a->node));
+    int64_t bytes = elements * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
+    int64_t depth = bl_free_size(free, bl_free_bound(free, f->main));
+
+    return !tune_is_packed(f->tune, a->node) && !target->groups && bytes > (int64_t)target->cache_bytes / 2 &&
+           (bl_free_size(free, a->loops) / REUSE_TO_COPY >= elements || depth > DEEP) && !is_stream(f, a, lanes);
+}
+
+void panels_write(const facts *before, const bl_target *target, bool large)
+{
+    bl_tune *tune = before->tune;
+
+    for (int again = 1; again != 0;) {
+        facts f;
+        again = 0;
+        facts_again(&f, before);
+        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
+            const access *a = &f.access[i];
+            int64_t lanes = 0;
+            bool gathered = false;
+            for (int k = 0; k < tune->naxes; k++) {
+                const bl_node *range = tune->axis[k].range;
+                if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))
+                    continue;
+                lanes = range->sub == BL_AXIS_VECTOR ? bl_extent_of(range) : lanes;
+                gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
+            }
+            if (lanes == 0 || !panels_can_hold(&f, a, target))
+                continue;
+            if (gathered || (large && is_copied(&f, a, target, lanes)))
+                again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);
+        }
+    }
 }

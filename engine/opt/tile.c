@@ -6,7 +6,6 @@
 #include <math.h>
 
 enum {
-    REUSE_TO_PACK = 16, /* reads per element from which packing pays */
     UNROLL = 4,
     SMALL_LOOP = 5,  /* an innermost loop of a reduction this short is unrolled completely */
     ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
@@ -30,7 +29,7 @@ enum {
     FAR_ROWS = 8         /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
 
-static const double UNPACKING = 0.5; /* loads per operation that unpacks an operand */
+static const double UNPACKING = 0.5;   /* loads per operation that unpacks an operand */
 static const double COPIES_PAY = 0.75; /* part of the cost under masks: copies also pass through the caches */
 static const double CROWDED =
     1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
@@ -82,23 +81,6 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
             (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
     }
     return true;
-}
-
-static bool can_pack(facts *f, const access *a, const bl_target *target)
-{
-    bl_tune *tune = f->tune;
-    uint64_t set = bl_free_get(&tune->free, a->node);
-    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
-        return false;
-    if (!target->groups && bl_dtype_is_int((bl_dtype)a->node->dtype) && bl_dtype_is_float((bl_dtype)f->main->dtype))
-        return false; /* a panel of codes would be a second copy of a quantised weight */
-    if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
-        return false;
-    for (int i = 0; i < tune->naxes; i++) {
-        if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
-            return false;
-    }
-    return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
 }
 
 /* Do at most two lanes share a cache line? */
@@ -178,7 +160,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             own.vectors += runs * waste / lanes;
         else if (picked > 0)
             own.vectors += runs * waste / lanes * picked;
-        else if (can_pack(f, a, target)) {
+        else if (panels_can_hold(f, a, target)) {
             own.vectors += runs * waste / lanes;
             own.packed += (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         } else if (tile_is_scattered(f, a->node, range))
@@ -394,52 +376,6 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-/* Are the vectors that the main reduction reads one after the other neighbours in memory? A panel would have the same order. */
-static bool is_stream(facts *f, const access *a, int64_t lanes)
-{
-    const bl_node *innermost = NULL;
-    int64_t step = 0;
-
-    for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++) {
-        const bl_node *range = f->main->src[i];
-        if (bl_depends(f->tune, a->node, range) && (innermost == NULL || bl_axis_precedes(innermost, range)))
-            innermost = range;
-    }
-    return innermost != NULL && bl_access_stride(f->tune, a->node, innermost, &step) && step == lanes;
-}
-
-/* Pack operands into panels: those that lanes would gather, and, if |large|, contiguous operands that do not fit in the cache of
- * a core. (A column of a matrix touches one page per element.) */
-static void pack_operands(const facts *before, const bl_target *target, bool large)
-{
-    bl_tune *tune = before->tune;
-
-    for (int again = 1; again != 0;) {
-        facts f;
-        again = 0;
-        facts_again(&f, before);
-        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
-            const access *a = &f.access[i];
-            int64_t lanes = 0;
-            bool gathered = false;
-            int64_t bytes =
-                bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
-            for (int k = 0; k < tune->naxes; k++) {
-                const bl_node *range = tune->axis[k].range;
-                if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))
-                    continue;
-                lanes = range->sub == BL_AXIS_VECTOR ? bl_extent_of(range) : lanes;
-                gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
-            }
-            if (lanes == 0 || !can_pack(&f, a, target))
-                continue;
-            if (gathered || (large && !tune_is_packed(tune, a->node) && !target->groups &&
-                             bytes > (int64_t)target->cache_bytes / 2 && !is_stream(&f, a, lanes)))
-                again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);
-        }
-    }
-}
-
 /* Unroll the innermost loop of the main reduction, except |crowded|. */
 static void tile_unroll(const facts *before, const bl_node *crowded)
 {
@@ -485,7 +421,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
         return false;
-    pack_operands(f, target, false);
+    panels_write(f, target, false);
     return true;
 }
 
@@ -790,7 +726,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     }
     if (t.window != NULL)
         (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.window), bl_extent_of(t.window));
-    pack_operands(&before, target, true);
+    panels_write(&before, target, true);
     tile_unroll(&before, crowded);
     make_last(tune, part);
     return true;
