@@ -10,19 +10,27 @@ enum {
     SPLIT_FROM = 32768,    /* elements folded into one; tinygrad's REDUCEOP_SPLIT_THRESHOLD */
     SPLIT_MOST = 256,      /* partial results */
     SPLIT_MIN_LENGTH = 64, /* elements left to each */
+    SPLIT_GROUPS = 4,      /* partial or whole results per core that are enough */
     MOST_PRODUCTS = 8      /* products of one sum, with two buffers or more each: a device may bind 31 */
 };
 
-/* The folded axis to split: the one with the most constant elements. */
-static int axis_to_split(const bl_node *node)
+/* The folded axis to split, and its parts: the outermost axis with |enough| parts, so that a part reads long runs of memory; else
+ * the axis with the most parts. 64 parts of the rows of 4 x 1024 x 4096 elements took 2.7 ms, 16 parts of the 1024 1.1 ms. -1 if
+ * there is none. */
+static int axis_to_split(const bl_node *node, int64_t enough, int64_t *parts)
 {
     int best = -1;
-    for (int i = 0; i < node->ndim; i++) {
+
+    *parts = 1;
+    for (int i = 0; i < node->ndim && *parts < enough; i++) {
         const bl_node *dim = node->src[0]->dim[i];
-        if ((node->arg >> i & 1) == 0 || !bl_is_const(dim))
+        int64_t own = (node->arg >> i & 1) != 0 && bl_is_const(dim)
+                          ? bl_parts_choose(&(bl_parting){dim->hi, SPLIT_MOST, SPLIT_MIN_LENGTH, .enough = 0})
+                          : 1;
+        if (own <= *parts)
             continue;
-        if (best < 0 || dim->hi > node->src[0]->dim[best]->hi)
-            best = i;
+        *parts = own;
+        best = i;
     }
     return best;
 }
@@ -31,16 +39,13 @@ static const bl_node *split_one(sched *s, const bl_node *node)
 {
     bl_ir *ir = s->ir;
     const bl_node *src = node->src[0], *dim[BL_MAX_DIMS + 1], *partial = NULL;
-    int64_t in = 0, out = 0, parts = 0;
+    int64_t in = 0, out = 0, parts = 0, enough = SPLIT_GROUPS * (int64_t)s->options->units;
     uint32_t axes = 0;
-    int axis = axis_to_split(node), n = 0;
+    int axis = axis_to_split(node, enough < SPLIT_MOST ? enough : SPLIT_MOST, &parts), n = 0;
 
     if (!bl_shape_max_count(src->ndim, src->dim, &in) || !bl_shape_max_count(node->ndim, node->dim, &out) || out == 0)
         return node;
-    if (axis < 0 || src->ndim == BL_MAX_DIMS || in / out < SPLIT_FROM || out >= 4 * (int64_t)s->options->units)
-        return node;
-    parts = bl_parts_choose(&(bl_parting){src->dim[axis]->hi, SPLIT_MOST, SPLIT_MIN_LENGTH, .enough = 0});
-    if (parts == 1)
+    if (axis < 0 || src->ndim == BL_MAX_DIMS || in / out < SPLIT_FROM || out >= enough)
         return node;
     for (int i = 0; i < src->ndim; i++) {
         if (i == axis) {

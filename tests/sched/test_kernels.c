@@ -531,9 +531,34 @@ static void test_running_totals(void **state)
     bl_text_fini(&text);
 }
 
+/* A part of a long sum reads runs of the outermost axis that has enough parts, not pieces of each row. Without such an axis, the
+ * axis with the most parts is split. */
+static void test_parts_of_sums(void **state)
+{
+    static const struct {
+        const char *name, *document;
+    } sums[] = {
+        {"r_16_4_64_4096",
+         "{'inputs': {'x': " F32(4, 1024, 4096) "}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x']}], 'outputs': ['y']}"},
+        {"r_64_64_4_64",
+         "{'inputs': {'x': " F32(4096, 4, 64) "}, 'nodes': [{'id': 'y', 'op': 'max', 'in': ['x']}], 'outputs': ['y']}"},
+        {"r_64_4_128_64",
+         "{'inputs': {'x': " F32(4, 128, 4096) "}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x']}], 'outputs': ['y']}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        test_graph g;
+        test_graph_open(sums[i].document, &g);
+        assert_string_equal(test_graph_schedule(&g, 2)->nests[0].name, sums[i].name);
+        test_graph_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),
+                                       cmocka_unit_test(test_parts_of_sums),
                                        cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_optimisers),
                                        cmocka_unit_test(test_relu),
