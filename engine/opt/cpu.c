@@ -241,6 +241,7 @@ void heuristic_cpu(facts *f, const bl_target *target)
     }
     if (f->main == NULL)
         unroll_choices(f);
+    line_up(f, target);
     if (f->main == NULL || !tile_nest(f, target, &form)) {
         f->main = NULL;
         windows = has_windows(f);

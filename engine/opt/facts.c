@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/opt/facts.h"
 
-enum { OVER_AND_OVER = 2 }; /* with a tile, a product of two rows by a matrix took 0.25 to 0.7 of the time */
+enum {
+    OVER_AND_OVER = 2, /* with a tile, a product of two rows by a matrix took 0.25 to 0.7 of the time */
+    REUSE_TO_PACK = 16 /* reads per element from which packing pays */
+};
 
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
 {
@@ -255,4 +258,22 @@ double facts_arithmetic(facts *f, const bl_node *range, int lanes)
         operations += (double)bl_free_size(&tune->free, around) / (range != NULL && bl_depends(tune, node, range) ? lanes : 1);
     }
     return operations;
+}
+
+bool facts_can_pack(facts *f, const access *a, const bl_node *reduce, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+    uint64_t set = bl_free_get(&tune->free, a->node);
+
+    if (a->reduce != reduce || reduce == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
+        return false;
+    if (!target->groups && bl_dtype_is_int((bl_dtype)a->node->dtype) && bl_dtype_is_float((bl_dtype)reduce->dtype))
+        return false; /* a panel of codes would be a second copy of a quantised weight */
+    if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
+            return false;
+    }
+    return bl_free_size(&tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&tune->free, set);
 }

@@ -42,6 +42,8 @@ bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *ex
 int64_t facts_part_of(const bl_node *range, int64_t most);
 /* Number of groups that the grid has, without those along |a| and |b|, which may be NULL. */
 int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b);
+/* May |a|, which |reduce| reads, be packed into a panel, and is each element of the panel read often enough? */
+bool facts_can_pack(facts *f, const access *a, const bl_node *reduce, const bl_target *target);
 /* May the main reduction's tile go along this axis? */
 bool facts_may_tile(const facts *f, const bl_axis *axis);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
@@ -99,10 +101,8 @@ int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vect
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction. False if no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
-/* pack.c. Can the operand be packed into a panel, and is it read often enough? */
-bool panels_can_hold(facts *f, const access *a, const bl_target *target);
-/* Pack operands of the main reduction into panels: those that lanes would gather, and, if |large|, contiguous operands that do
- * not fit in the cache of a core. (A column of a matrix touches one page per element.) */
+/* pack.c. Pack operands of the main reduction into panels: those that lanes would gather, and, if |large|, contiguous operands
+ * that do not fit in the cache of a core. (A column of a matrix touches one page per element.) */
 void panels_write(const facts *before, const bl_target *target, bool large);
 
 /* Elements of the panels of |tune|. */
@@ -111,6 +111,10 @@ double facts_panel_elements(const bl_tune *tune);
 /* across.c: lanes along the channels of a sum of windows. False, and the nest unchanged, if no axis suits or the cost is above
  * |most|. */
 bool across_nest(facts *f, const bl_target *target, double most);
+
+/* line_up.c: pack those operands of a sum that keep its loops from being one, if no lanes cost as little as lanes along that
+ * loop. Otherwise the nest is unchanged. */
+void line_up(facts *f, const bl_target *target);
 
 /* edges.c. Do the operands of the main reduction have reuse by windows only, as in a depthwise convolution? */
 bool edges_of_windows(facts *f, const bl_target *target);

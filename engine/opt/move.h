@@ -17,7 +17,7 @@ enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
 
 /* The version of stored lists of moves. Raise it when the meaning of a move changes, or when the scheduler numbers its loops
  * differently. A new kind of move changes no stored list. */
-enum { BL_MOVES_VERSION = 5 };
+enum { BL_MOVES_VERSION = 6 };
 
 /* Strided loads with at least BL_LANES_PICKED lanes and a stride from 2 to BL_MOST_APART are picked out of contiguous vectors;
  * other strided loads are made lane by lane. */

@@ -211,12 +211,14 @@ static bool moves_merge(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-static void moves_merge_axes(bl_tune *tune)
+/* Merge neighbouring loops; with |sums|, only loops of reductions. */
+static void moves_merge_axes(bl_tune *tune, bool sums)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
         for (int k = i + 1; k < tune->naxes; k++) { /* loops of another reduction may be between the two */
             const bl_axis *outer = &tune->axis[i], *inner = &tune->axis[k];
-            if (outer->output == inner->output && outer->stage == inner->stage && moves_merge(tune, outer->range, inner->range))
+            if (!(sums && outer->output) && outer->output == inner->output && outer->stage == inner->stage &&
+                moves_merge(tune, outer->range, inner->range))
                 k = i; /* the list is shorter now: try the next loop */
         }
     }
@@ -304,7 +306,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
         tune_part_reductions(tune);
     else
         part_quotients(tune);
-    moves_merge_axes(tune);
+    moves_merge_axes(tune, false);
     tune_make_grid(tune);
 }
 
@@ -337,12 +339,27 @@ void tune_undo(bl_tune *tune, const tune_mark *to)
 
 /* ---- moves */
 
+/* A panel has the order of a reduction's loops: loops that only the unpacked operand kept apart become one. Not after moves other
+ * than copies, since these have chosen forms for the single loops. */
+static void merge_after_panel(bl_tune *tune)
+{
+    for (int i = 0; i < tune->nmoves; i++) {
+        if (tune->moves[i].kind != BL_STAGE_PANELS && tune->moves[i].kind != BL_STAGE_HALO)
+            return;
+    }
+    moves_merge_axes(tune, true);
+}
+
 bool move_stage(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
 {
     if (kind == BL_STAGE_HALO)
         return stage_halo(tune, at, size);
-    if (kind == BL_STAGE_PANELS)
-        return tune_pack(tune, at, 0);
+    if (kind == BL_STAGE_PANELS) {
+        if (!tune_pack(tune, at, 0))
+            return false;
+        merge_after_panel(tune);
+        return true;
+    }
     return kind == BL_STAGE_LOCAL ? stage_local(tune, at, size) : stage_values(tune, at, size);
 }
 

@@ -9,9 +9,9 @@
 #include <math.h>
 
 enum {
-    REUSE_TO_PACK = 16, /* reads per element from which packing pays */
-    REUSE_TO_COPY = 80, /* the same if the operand is contiguous: 8 x 56 x 56 places, 96 to 24 channels, 0.8 ms instead of 1.5 */
-    DEEP = 512          /* rows of such an operand, each in a page of its own, which address caches do not keep */
+    REUSE_TO_COPY =
+        80,    /* reads per element of a contiguous operand: 8 x 56 x 56 places, 96 to 24 channels, 0.8 ms instead of 1.5 */
+    DEEP = 512 /* rows of such an operand, each in a page of its own, which address caches do not keep */
 };
 
 enum { REDUCTION = 2, WORD_BITS = 32 };
@@ -171,23 +171,6 @@ const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_n
 
 /* ---- which operands */
 
-bool panels_can_hold(facts *f, const access *a, const bl_target *target)
-{
-    bl_tune *tune = f->tune;
-    uint64_t set = bl_free_get(&tune->free, a->node);
-    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
-        return false;
-    if (!target->groups && bl_dtype_is_int((bl_dtype)a->node->dtype) && bl_dtype_is_float((bl_dtype)f->main->dtype))
-        return false; /* a panel of codes would be a second copy of a quantised weight */
-    if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
-        return false;
-    for (int i = 0; i < tune->naxes; i++) {
-        if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
-            return false;
-    }
-    return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
-}
-
 /* Are the vectors that the main reduction reads one after the other neighbours in memory? A panel would have the same order. */
 static bool is_stream(facts *f, const access *a, int64_t lanes)
 {
@@ -234,7 +217,7 @@ void panels_write(const facts *before, const bl_target *target, bool large)
                 lanes = range->sub == BL_AXIS_VECTOR ? bl_extent_of(range) : lanes;
                 gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
             }
-            if (lanes == 0 || !panels_can_hold(&f, a, target))
+            if (lanes == 0 || !facts_can_pack(&f, a, f.main, target))
                 continue;
             if (gathered || (large && is_copied(&f, a, target, lanes)))
                 again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);

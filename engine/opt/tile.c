@@ -160,7 +160,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             own.vectors += runs * waste / lanes;
         else if (picked > 0)
             own.vectors += runs * waste / lanes * picked;
-        else if (panels_can_hold(f, a, target)) {
+        else if (facts_can_pack(f, a, f->main, target)) {
             own.vectors += runs * waste / lanes;
             own.packed += (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         } else if (tile_is_scattered(f, a->node, range))
