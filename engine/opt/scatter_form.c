@@ -6,7 +6,8 @@
 enum {
     LEAST_PLACES = 64,    /* with fewer positions, comparing with lanes is as fast */
     LEAST_WORK = 1 << 14, /* comparisons from which sums in local memory pay */
-    MOST_COLUMNS = 256,   /* columns of a group */
+    MOST_COLUMNS = 4096,  /* columns of a group: parts of rows are read and written by shorter runs. 1,000 x 4,096 places of 256
+                             rows took 0.36 ms, in parts of 256 columns 0.48 ms */
     CACHE_PART = 2,       /* sums may fill half a core's cache; the data that is read passes through the other half */
     GROUPS_PER_UNIT = 2,  /* groups per core, so that no core waits long for the last group */
     KEYS_TO_PART = 4      /* keys per position from which split-K pays */
