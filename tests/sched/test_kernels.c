@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The number of kernels of graphs.  The table fails if fusion becomes worse, and also if it improves, so that the improvement
  * is recorded. */
+#include "engine/ir/free.h"
 #include "tests/plan/graphs.h"
 
 #include <setjmp.h>
@@ -555,10 +556,40 @@ static void test_parts_of_sums(void **state)
     }
 }
 
+/* Each row of a layer norm is divided by its deviation once: its elements are multiplied by the reciprocal, also in gradients. */
+static void test_norms_divide_once(void **state)
+{
+    test_graph g;
+    const bl_schedule *schedule = NULL;
+    int divisions = 0;
+
+    (void)state;
+    test_graph_open("{'inputs': {'x': " F32(64, 512) ", 'g': " F32(
+                        64, 512) "}, 'nodes': [{'id': 'y', 'op': 'layer_norm', 'in': ['x']}, {'id': 'd', 'op': 'grad', 'in': "
+                                 "['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['y', 'd']}",
+                    &g);
+    schedule = test_graph_schedule(&g, 2);
+    for (int k = 0; k < schedule->nnests; k++) {
+        bl_nodes below = bl_reach(g.graph->ir, 1, &schedule->nests[k].sink, false);
+        bl_free loops;
+
+        bl_free_init(&loops, g.graph->ir);
+        for (size_t i = 0; i < below.count; i++) {
+            if (below.at[i]->op != BL_OP_DIV)
+                continue;
+            assert_true(bl_free_size(&loops, bl_free_get(&loops, below.at[i])) <= 64);
+            divisions++;
+        }
+    }
+    assert_true(divisions > 0);
+    test_graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),
                                        cmocka_unit_test(test_parts_of_sums),
+                                       cmocka_unit_test(test_norms_divide_once),
                                        cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_optimisers),
                                        cmocka_unit_test(test_relu),
