@@ -607,10 +607,25 @@ static int cut_costly(view *v, const bl_node *reduce)
     return marked;
 }
 
+/* Does |reduce| read an operand once, element for element, as the sum of a norm's gradient over all but the channels does? The
+ * memory then bounds it, whatever else it reuses: it needs no registers for a tile, and sums beside it may read the same. */
+static bool streams(view *v, const bl_node *reduce)
+{
+    bl_nodes below = bl_reach(v->s->ir, (int)reduce->arg, reduce->src, false);
+    uint64_t all = bl_free_get(&v->free, reduce) | bl_free_bound(&v->free, reduce);
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_LOAD && bl_free_get(&v->free, below.at[i]) == all &&
+            bl_free_places(&v->free, below.at[i]) >= bl_free_work(&v->free, reduce))
+            return true;
+    }
+    return false;
+}
+
 static void realise_look_at(view *v, sched *s, stored *st)
 {
     *v = (view){.s = s, .st = st};
-    st->product = false;
+    st->product = st->tiled = false;
     if (st->value == NULL)
         return; /* a loop computes nothing here */
     bl_free_init(&v->free, s->ir);
@@ -624,12 +639,13 @@ static void realise_look_at(view *v, sched *s, stored *st)
             v->stages |= bl_free_bound(&v->free, node);
         if (node->op != BL_OP_REDUCE || bl_free_get(&v->free, node) != v->outputs)
             continue;
-        v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED, true);
+        bool tiled = bl_reads_over_and_over(&v->free, node, REUSED, true);
+        v->tiled = v->tiled || tiled;
+        st->tiled = st->tiled || (tiled && !streams(v, node));
         st->product = st->product || bl_reads_over_and_over(&v->free, node, REUSED, false);
         v->products += is_large_product(v, node);
         st->sums = st->sums || is_side_sum(v, node);
     }
-    st->tiled = v->tiled;
 }
 
 enum { NO_STORE = -1, SEVERAL_STORES = -2 }; /* in place of the position of the only store that computes a value */
