@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/front/frame.h"
 
+#include "engine/grad/grad.h"
+
 bool bl_frame_take_padding(bl_call *c, bl_frame *f)
 {
     int64_t each[2 * BL_FRAME_AXES];
@@ -34,7 +36,7 @@ const bl_node *bl_frame_pad(bl_call *c, const bl_node *x, const bl_frame *f, con
         start[i] = bl_index(c->ir, b < 0 ? -b : 0);
         size[i] = bl_add(c->ir, x->dim[i], bl_index(c->ir, a + b));
     }
-    return bl_shrink(c->ir, bl_call_pad(c, x, before, after, value), start, size);
+    return bl_crop(c->ir, bl_call_pad(c, x, before, after, value), start, size);
 }
 
 const bl_node *bl_frame_slide(bl_call *c, const bl_node *x, const bl_frame *f)

@@ -15,6 +15,8 @@ void bl_grad_many(bl_ir *ir, int ny, const bl_node *const *y, const bl_node *con
 /* The gradient of WINDOW: each element of |g| [.., o, .., k] is added at the position of |axis|, of extent |extent|, from which
  * the window took it. The last axis, k, is summed away. */
 const bl_node *bl_unwindow(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation);
+/* SHRINK. Of a bl_unwindow, only the elements that are left are computed. */
+const bl_node *bl_crop(bl_ir *ir, const bl_node *x, const bl_node *const *start, const bl_node *const *size);
 /* cos(x) in primitives: the gradient of SIN, and the wire op cos. */
 const bl_node *bl_cos(bl_ir *ir, const bl_node *x);
 

@@ -185,7 +185,7 @@ static void vjp_expand(bl_ir *ir, const bl_node *node, const bl_node *g, const b
 
 static void vjp_pad(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
-    out[0] = bl_shrink(ir, g, node->src + 1, node->src[0]->dim);
+    out[0] = bl_crop(ir, g, node->src + 1, node->src[0]->dim);
 }
 
 static void vjp_shrink(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
@@ -238,17 +238,17 @@ static const bl_node *join_axes(bl_ir *ir, const bl_node *x, int axis)
     return bl_reshape(ir, x, x->ndim - 1, dim);
 }
 
-/* The first |size| elements along one axis. */
-static const bl_node *head(bl_ir *ir, const bl_node *x, int axis, const bl_node *size)
+/* |size| elements along one axis, from |start| on. */
+static const bl_node *vjp_part(bl_ir *ir, const bl_node *x, int axis, const bl_node *start, const bl_node *size)
 {
-    const bl_node *start[BL_MAX_DIMS];
+    const bl_node *from[BL_MAX_DIMS];
     const bl_node *dim[BL_MAX_DIMS];
 
     for (int i = 0; i < x->ndim; i++) {
-        start[i] = bl_index(ir, 0);
+        from[i] = i == axis ? start : bl_index(ir, 0);
         dim[i] = i == axis ? size : x->dim[i];
     }
-    return bl_shrink(ir, x, start, dim);
+    return bl_shrink(ir, x, from, dim);
 }
 
 /* Insert stride - 1 zeros between the elements along one axis. */
@@ -257,61 +257,207 @@ static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stri
     const bl_node *zero = bl_index(ir, 0);
     const bl_node *count = axis < x->ndim ? x->dim[axis] : x;
 
-    if (stride == 1)
+    if (stride <= 1 || x->op == BL_OP_POISON)
         return x;
     const bl_node *used = bl_add(ir, bl_mul(ir, bl_sub(ir, count, bl_index(ir, 1)), bl_index(ir, stride)), bl_index(ir, 1));
     x = vjp_split_axis(ir, x, axis, count, bl_index(ir, 1));
     x = pad_axis(ir, x, axis + 1, zero, bl_index(ir, stride - 1));
-    return head(ir, join_axes(ir, x, axis), axis, used);
+    return vjp_part(ir, join_axes(ir, x, axis), axis, zero, used);
 }
 
-/* The transpose of WINDOW. y[.., o, .., k] = x[.., o * stride + k * dilation, ..], so the gradient of element c of x is the sum
- * over k of g at (c - k * dilation, k), where axis o of g is dilated by the stride. A window over the padded axis o gives all
+/* The transpose of WINDOW: y[.., o, .., k] = x[.., o * stride + k * dilation, ..], so element c of the gradient of x is the sum
+ * of g at all (o, k) with o * stride + k * dilation = c. */
+typedef struct placing {
+    int axis;                     /* of o; k is the last axis */
+    int64_t size;                 /* the extent of k */
+    int64_t gap;                  /* sums are at the multiples of |gap|, and zeros between them */
+    int64_t stride, dilation;     /* divided by |gap| */
+    bool swapped;                 /* o and k are exchanged */
+    const bl_node *more;          /* sums of nothing after those that a window reaches */
+    const bl_node *before, *sums; /* of all sums, |before| are dropped, then |sums| are needed ... */
+    int64_t spare;                /* ... and |spare| are computed too, so that their number is a multiple of |stride| */
+    const bl_node *first, *rest;  /* zeros before the first sum and after the last one */
+} placing;
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int64_t quotient_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Where the UNWINDOW |node| puts its sums. Sums of windows of one element, and those of a single window, have one term. */
+static placing place_windows(bl_ir *ir, const bl_node *node)
+{
+    const bl_node *g = node->src[0], *zero = bl_index(ir, 0), *count = NULL, *sums = NULL, *rest = NULL;
+    placing p = {.more = zero, .before = zero, .first = zero, .rest = zero};
+
+    bl_window_get(node->arg, &p.axis, &p.stride, &p.dilation);
+    count = g->dim[p.axis];
+    p.size = bl_const_value(g->dim[g->ndim - 1]).i;
+    /* the elements that no window reaches, in a form that is provably not negative for a named dimension */
+    rest = bl_sub(ir, node->dim[p.axis], bl_index(ir, p.dilation * (p.size - 1) + 1));
+    rest = bl_mod(ir, rest, bl_index(ir, p.stride));
+    p.swapped = p.size > 1 && bl_is_int(count, 1);
+    if (p.swapped) {
+        count = bl_index(ir, p.size);
+        p.stride = p.dilation;
+        p.size = 1;
+    }
+    p.gap = p.size == 1 ? p.stride : common_divisor(p.stride, p.dilation);
+    p.stride /= p.gap;
+    p.dilation /= p.gap;
+    sums = bl_mul(ir, bl_sub(ir, count, bl_index(ir, 1)), bl_index(ir, p.stride));
+    p.sums = bl_add(ir, sums, bl_index(ir, p.dilation * (p.size - 1) + 1));
+    if (p.gap > 1) {
+        p.rest = rest;
+    } else {
+        p.more = rest;
+        p.sums = bl_add(ir, p.sums, rest);
+    }
+    return p;
+}
+
+/* Drop the sums outside of the |size| elements from |start|. False if an extent is named, or if no sum is left. */
+static bool crop_sums(bl_ir *ir, placing *p, const bl_node *start, const bl_node *size)
+{
+    int64_t begin = 0, end = 0, from = 0, to = 0;
+
+    if (!bl_is_const(start) || !bl_is_const(size) || !bl_is_const(p->sums))
+        return false;
+    begin = bl_const_value(start).i;
+    end = begin + bl_const_value(size).i;
+    from = quotient_up(begin, p->gap);
+    to = quotient_up(end, p->gap);
+    to = to < bl_const_value(p->sums).i ? to : bl_const_value(p->sums).i;
+    if (to <= from)
+        return false;
+    p->before = bl_index(ir, from);
+    p->sums = bl_index(ir, to - from);
+    p->first = bl_index(ir, from * p->gap - begin);
+    p->rest = bl_index(ir, end - 1 - (to - 1) * p->gap);
+    return true;
+}
+
+/* Sums of each phase of the stride, c mod stride, have terms at other k. If all phases are equally long, they are a loop
+ * (part_quotients in engine/opt/moves.c). */
+static void fill_phases(bl_ir *ir, placing *p)
+{
+    if (!bl_is_const(p->sums) || p->stride < 2)
+        return;
+    p->spare = quotient_up(bl_const_value(p->sums).i, p->stride) * p->stride - bl_const_value(p->sums).i;
+    p->more = bl_add(ir, p->more, bl_index(ir, p->spare));
+}
+
+static const bl_node *swap_axes(bl_ir *ir, const bl_node *x, int a, int b)
+{
+    int perm[BL_MAX_DIMS];
+
+    for (int i = 0; i < x->ndim; i++)
+        perm[i] = i == a ? b : i == b ? a : i;
+    return x->op == BL_OP_POISON ? x : bl_permute(ir, x, perm);
+}
+
+/* The sums. g is at (c - k * dilation, k), where axis o of g is dilated by the stride. A window over the padded axis o gives all
  * elements (c - (size - 1 - kk) * dilation, k). The wanted elements have size - 1 - kk = k: after a flip of kk they are the
  * diagonal of the last two axes, which is column 0 of rows that are one element longer. All steps but the sum are movement ops,
  * so index expressions stay affine. */
-static const bl_node *add_windows(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
+static const bl_node *add_windows(bl_ir *ir, const bl_node *g, const placing *p)
 {
     int kept = g->ndim - 1; /* the axis k of g */
-    const bl_node *k = g->op == BL_OP_POISON ? g : g->dim[kept];
+    const bl_node *k = bl_index(ir, p->size), *reach = bl_index(ir, p->dilation * (p->size - 1));
 
-    if (k->op == BL_OP_POISON)
-        return k;
-    int64_t size = bl_const_value(k).i;
-    const bl_node *reach = bl_index(ir, dilation * (size - 1));
-    g = dilate(ir, g, axis, stride);
-    g = pad_axis(ir, g, axis, reach, reach);
-    g = bl_window(ir, g, axis, size, 1, dilation); /* [.., m, .., k, kk] */
-    g = bl_flip(ir, g, g->op == BL_OP_POISON ? 0 : 1u << (kept + 1));
-    g = pad_axis(ir, join_axes(ir, g, kept), kept, bl_index(ir, 0), k);
-    g = vjp_split_axis(ir, g, kept, k, bl_index(ir, size + 1));
-    g = join_axes(ir, head(ir, g, kept + 1, bl_index(ir, 1)), kept); /* [.., m, .., k] */
     if (g->op == BL_OP_POISON)
         return g;
-    /* the elements that no window reached: n - m, in a form that is provably not negative for a named dimension n */
-    const bl_node *last = bl_sub(ir, extent, bl_add(ir, reach, bl_index(ir, 1)));
-    const bl_node *rest = bl_mod(ir, last, bl_index(ir, stride));
-    g = join_axes(ir, sum(ir, g, 1u << kept), kept - 1);
-    return pad_axis(ir, g, axis, bl_index(ir, 0), rest);
+    g = p->swapped ? swap_axes(ir, g, p->axis, kept) : g;
+    g = dilate(ir, g, p->axis, p->stride);
+    g = pad_axis(ir, g, p->axis, reach, bl_add(ir, reach, p->more));
+    if (p->size > 1) {
+        g = bl_window(ir, g, p->axis, p->size, 1, p->dilation); /* [.., m, .., k, kk] */
+        g = bl_flip(ir, g, g->op == BL_OP_POISON ? 0 : 1u << (kept + 1));
+        g = pad_axis(ir, join_axes(ir, g, kept), kept, bl_index(ir, 0), k);
+        g = vjp_split_axis(ir, g, kept, k, bl_index(ir, p->size + 1));
+        g = join_axes(ir, vjp_part(ir, g, kept + 1, bl_index(ir, 0), bl_index(ir, 1)), kept); /* [.., m, .., k] */
+    }
+    if (bl_is_const(p->sums))
+        g = vjp_part(ir, g, p->axis, p->before, bl_add(ir, p->sums, bl_index(ir, p->spare)));
+    return g->op == BL_OP_POISON ? g : join_axes(ir, sum(ir, g, 1u << kept), kept - 1);
 }
 
-/* An ALIAS, so that its gradient is a WINDOW again. */
+/* The value of |form|: UNWINDOWs of UNWINDOWs, as of the windows of a picture along both axes, perhaps in a SHRINK, which removes
+ * the padding of the picture. Only sums that the SHRINK needs are computed, and zeros between sums are inserted after the sums
+ * along all axes: no sum is computed for an element that stays zero. */
+static const bl_node *unwindow_value(bl_ir *ir, const bl_node *form)
+{
+    const bl_node *crop = form->op == BL_OP_SHRINK ? form : NULL, *at = crop == NULL ? form : crop->src[0], *value = NULL;
+    const bl_node *start[BL_MAX_DIMS], *zero = bl_index(ir, 0);
+    placing p[BL_MAX_DIMS];
+    int n = 0;
+
+    for (int i = 0; i < form->ndim; i++)
+        start[i] = crop == NULL ? zero : crop->src[1 + i];
+    for (; at->op == BL_OP_UNWINDOW && n < BL_MAX_DIMS; at = at->src[0]) {
+        p[n] = place_windows(ir, at);
+        if (crop != NULL && crop_sums(ir, &p[n], start[p[n].axis], crop->dim[p[n].axis]))
+            start[p[n].axis] = zero;
+        fill_phases(ir, &p[n]);
+        n++;
+    }
+    value = at;
+    for (int i = n; i-- > 0;)
+        value = add_windows(ir, value, &p[i]);
+    for (int i = n; i-- > 0;) {
+        if (p[i].spare > 0)
+            value = vjp_part(ir, value, p[i].axis, zero, p[i].sums);
+        value = dilate(ir, value, p[i].axis, p[i].gap);
+        value = pad_axis(ir, value, p[i].axis, p[i].first, p[i].rest);
+    }
+    return crop == NULL || value->op == BL_OP_POISON ? value : bl_shrink(ir, value, start, crop->dim);
+}
+
+/* An ALIAS of the form: its gradient is a WINDOW again. */
+static const bl_node *alias_unwindow(bl_ir *ir, const bl_node *form)
+{
+    const bl_node *value = form->op == BL_OP_POISON ? form : unwindow_value(ir, form);
+    return value->op == BL_OP_POISON ? value : bl_alias(ir, value, form, 0);
+}
+
+static bool is_unwindow(const bl_node *x)
+{
+    return x->op == BL_OP_ALIAS && x->src[1]->op == BL_OP_UNWINDOW;
+}
+
 const bl_node *bl_unwindow(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
 {
-    const bl_node *value = add_windows(ir, g, axis, extent, stride, dilation);
+    const bl_node *dim[BL_MAX_DIMS];
 
-    if (value->op == BL_OP_POISON)
-        return value;
-    return bl_alias(ir, value,
-                    bl_node_make(ir, &(bl_node){.op = BL_OP_UNWINDOW,
-                                                .dtype = g->dtype,
-                                                .lanes = 1,
-                                                .nsrc = 1,
-                                                .src = &g,
-                                                .ndim = value->ndim,
-                                                .dim = value->dim,
-                                                .arg = bl_window_pack(axis, stride, dilation)}),
-                    0);
+    if (g->op == BL_OP_POISON || extent->op == BL_OP_POISON)
+        return g->op == BL_OP_POISON ? g : extent;
+    g = is_unwindow(g) ? g->src[1] : g;
+    for (int i = 0; i < g->ndim - 1; i++)
+        dim[i] = i == axis ? extent : g->dim[i];
+    return alias_unwindow(ir, bl_node_make(ir, &(bl_node){.op = BL_OP_UNWINDOW,
+                                                          .dtype = g->dtype,
+                                                          .lanes = 1,
+                                                          .nsrc = 1,
+                                                          .src = &g,
+                                                          .ndim = (uint8_t)(g->ndim - 1),
+                                                          .dim = dim,
+                                                          .arg = bl_window_pack(axis, stride, dilation)}));
+}
+
+const bl_node *bl_crop(bl_ir *ir, const bl_node *x, const bl_node *const *start, const bl_node *const *size)
+{
+    const bl_node *form = is_unwindow(x) ? bl_shrink(ir, x->src[1], start, size) : x;
+    return form->op == BL_OP_SHRINK && form != x ? alias_unwindow(ir, form) : bl_shrink(ir, x, start, size);
 }
 
 static void vjp_unwindow(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)

@@ -2,7 +2,8 @@
 /* Sums in which only every n-th iteration contributes: in the gradient of windows with a stride, element c gets a
  * contribution from position k of a window only if c - k is a multiple of the stride, and the sum over k tests that in each
  * iteration. This pass replaces the loop by a loop over the contributing iterations, k = stride * j + c mod stride, which
- * needs no gate. If the windows do not overlap, no loop remains. */
+ * needs no gate. If the windows do not overlap, no loop remains. The elements of one phase, c mod stride, sum the same k; if the
+ * stride divides the number of elements, a phase is a loop of the nest. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
@@ -217,4 +218,33 @@ const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const b
         i--;
     }
     return value;
+}
+
+/* Is |extent| no multiple of |step|, and is the next multiple an extent of |tensor|? */
+static bool is_rounded_up(const bl_node *tensor, int64_t extent, int64_t step)
+{
+    for (int i = 0; extent % step != 0 && i < tensor->ndim; i++) {
+        if (bl_is_int(tensor->dim[i], (extent / step + 1) * step))
+            return true;
+    }
+    return false;
+}
+
+bool sched_has_spare_sums(bl_ir *ir, const bl_node *reduce, const bl_node *tensor)
+{
+    bl_nodes below = bl_reach(ir, 1, &reduce, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        bl_affine sum;
+        if (node->op != BL_OP_MOD || node->dtype != BL_INDEX || !bl_is_const(node->src[1]) || node->src[1]->arg < 2 ||
+            !bl_affine_of(&sum, node->src[0]))
+            continue;
+        for (int k = 0; k < sum.count; k++) {
+            const bl_node *term = sum.at[k].node; /* a loop, or its quotient by the distance of the sums */
+            if (term->hi < INT32_MAX && is_rounded_up(tensor, term->hi + 1, node->src[1]->arg))
+                return true;
+        }
+    }
+    return false;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums in which only every n-th iteration contributes: their loops skip the other iterations. */
+/* Sums in which only every n-th iteration contributes: their loops skip the other iterations. Nests of strided gradients compute
+ * no sum for an element that no window reaches. */
 #include "engine/ir/rewrite.h"
 #include "tests/plan/graphs.h"
 
@@ -60,8 +61,51 @@ static void test_turns(void **state)
     }
 }
 
+typedef struct places_row {
+    const char *name;
+    int nests;
+    int64_t places, turns; /* of the first nest: iterations of the loops over its results, and of all loops of its sums */
+    const char *document;
+} places_row;
+
+/* clang-format off */
+static const places_row places_rows[] = {
+    {"windows of one column, two apart: no sum for a column between them", 2, 2 * 16 * 12 * 6, 2 * 32, GRADIENT("conv", "x", F32(2, 16, 12, 12), F32(32, 16, 3, 1), F32(2, 32, 6, 6), "'stride': 2, 'padding': [1, 0]")},
+    {"... beside rows that are not apart", 2, 2 * 16 * 12 * 6, 3 * 32, GRADIENT("conv", "x", F32(2, 16, 12, 12), F32(32, 16, 3, 1), F32(2, 32, 12, 6), "'stride': [1, 2], 'padding': [1, 0]")},
+    {"places four apart in windows two apart: a sum for each second place, without the padding", 2, 2 * 16 * 7 * 7, 3 * 3 * 32, GRADIENT("conv", "x", F32(2, 16, 13, 13), F32(32, 16, 3, 3), F32(2, 32, 7, 7), "'stride': 2, 'dilation': 4, 'padding': 4")},
+    {"... an odd padding: the first sum is at the second place", 2, 2 * 16 * 6 * 6, 3 * 3 * 32, GRADIENT("conv", "x", F32(2, 16, 13, 13), F32(32, 16, 3, 3), F32(2, 32, 6, 6), "'stride': 2, 'dilation': 4, 'padding': 3")},
+    {"six apart in windows four apart: two phases of the second places", 2, 8 * 16 * 24, 2 * 32, GRADIENT("conv", "x", F32(8, 16, 45), F32(32, 16, 3), F32(8, 32, 9), "'stride': 4, 'dilation': 6")},
+    {"one window: one place of it", 1, 2 * 16 * 7 * 7, 32, GRADIENT("conv", "x", F32(2, 16, 7, 7), F32(32, 16, 1, 7), F32(2, 32, 7, 1), "")},
+    {"an odd number of elements: equal phases", 2, 8 * 16 * 48, 2 * 32, GRADIENT("conv", "x", F32(8, 16, 47), F32(32, 16, 3), F32(8, 32, 24), "'stride': 2, 'padding': 1")},
+    {"three phases, without the padding", 2, 16 * 14 * 42, 2 * 16, GRADIENT("conv", "x", F32(1, 16, 40, 40), F32(16, 16, 1, 5), F32(1, 16, 14, 14), "'stride': 3, 'dilation': 4, 'padding': [0, 8]")},
+};
+/* clang-format on */
+
+static void test_places(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof places_rows / sizeof places_rows[0]; i++) {
+        const places_row *want = &places_rows[i];
+        test_graph g;
+        const bl_schedule *schedule = NULL;
+        bl_nodes below = {NULL, 0};
+        int64_t places = 1, turns = 1;
+        test_graph_open(want->document, &g);
+        schedule = test_graph_schedule(&g, 2);
+        below = bl_reach(g.graph->ir, 1, &schedule->nests[0].sink, false);
+        for (size_t k = 0; k < below.count; k++) {
+            const bl_node *node = below.at[k];
+            int64_t *of = node->sub == BL_AXIS_REDUCE ? &turns : &places;
+            *of *= node->op == BL_OP_RANGE ? node->hi + 1 : 1;
+        }
+        if (places != want->places || turns != want->turns || schedule->nnests != want->nests)
+            fail_msg("%s: %d nests, %lld places, %lld turns", want->name, schedule->nnests, (long long)places, (long long)turns);
+        test_graph_close(&g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns), cmocka_unit_test(test_places)};
     return cmocka_run_group_tests_name("stride", tests, NULL, NULL);
 }
