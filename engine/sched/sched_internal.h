@@ -171,8 +171,8 @@ int sched_origin(const sched *s,
 /* stride.c: restrict a sum over |ranges| to the iterations that contribute, if these are every n-th iteration only. |ranges|
  * become shorter or fewer. */
 const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const bl_node **ranges);
-/* Does the store of |reduce| need fewer sums of a strided gradient than |tensor| has, so that the last sums of some phases of the
- * stride are missing? */
+/* Does the store of |reduce|, a sum of products, need fewer sums of a strided gradient than |tensor| has, so that the last sums
+ * of some phases of the stride are missing? */
 bool sched_has_spare_sums(bl_ir *ir, const bl_node *reduce, const bl_node *tensor);
 
 /* stage_values.c: the element of a STAGED node at |index|, read from local memory that a STAGE fills. */

@@ -230,11 +230,21 @@ static bool is_rounded_up(const bl_node *tensor, int64_t extent, int64_t step)
     return false;
 }
 
+/* Does |reduce| sum products? Other sums, as of a max pooling, gain less from phases without gates than a copy costs. */
+static bool sums_products(const bl_node *reduce)
+{
+    const bl_node *value = reduce->src[0];
+
+    while (value->op == BL_OP_CAST || value->op == BL_OP_WHERE)
+        value = value->src[value->op == BL_OP_WHERE ? 1 : 0];
+    return value->op == BL_OP_MUL;
+}
+
 bool sched_has_spare_sums(bl_ir *ir, const bl_node *reduce, const bl_node *tensor)
 {
     bl_nodes below = bl_reach(ir, 1, &reduce, false);
 
-    for (size_t i = 0; i < below.count; i++) {
+    for (size_t i = 0; i < below.count && sums_products(reduce); i++) {
         const bl_node *node = below.at[i];
         bl_affine sum;
         if (node->op != BL_OP_MOD || node->dtype != BL_INDEX || !bl_is_const(node->src[1]) || node->src[1]->arg < 2 ||
