@@ -307,7 +307,7 @@ static const char *const wraps64[BL_OP_COUNT] = {[BL_OP_ADD] = "((long)((ulong)(
                                                  [BL_OP_MUL] = "((long)((ulong)({0}) * (ulong)({1})))",
                                                  [BL_OP_NEG] = "((long)(0UL - (ulong)({0})))"};
 
-static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
+static const char *const alu[BL_OP_COUNT] = {[BL_OP_EXP] = "exp_each({0})", [BL_OP_SIN] = "sin_each({0})"};
 
 const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .alu = alu,
