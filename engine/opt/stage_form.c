@@ -11,7 +11,6 @@ enum {
     MOST_BLOCK = 24,     /* most rows: with more, operands are no longer most of what is read */
     CACHE_PART = 2,      /* stages may fill half a core's cache; operands pass through the other half */
     GROUPS_PER_UNIT = 4, /* groups per core, so that no core waits long for the last group */
-    ROWS_AT_ONCE = 2,    /* rows at once in a phase without a product: two folds hide each other's latency */
     MOST_PRODUCTS = 16,
     OVER_AND_OVER = 8
 };
