@@ -16,14 +16,14 @@
 static void test_forms(void **state)
 {
     bl_target target = {.units = 2,
-                                     .vector_bits = 512,
-                                     .registers = 32,
-                                     .cache_bytes = 1 << 20,
-                                     .last_cache_bytes = 1 << 25,
-                                     .subgroup = 1,
-                                     .max_local = 1,
-                                     .local_bytes = 1 << 20,
-                                     .max_params = 32};
+                        .vector_bits = 512,
+                        .registers = 32,
+                        .cache_bytes = 1 << 20,
+                        .last_cache_bytes = 1 << 25,
+                        .subgroup = 1,
+                        .max_local = 1,
+                        .local_bytes = 1 << 20,
+                        .max_params = 32};
     int wrong = 0;
 
     (void)state;
