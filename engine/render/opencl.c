@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenCL C 1.2. A bool is an int: 0 or 1 as a scalar, 0 or -1 in the lanes of a vector, like the results of comparisons. */
-#include "engine/render/opencl.h"
+#include "engine/render/opencl_text.h"
 #include "engine/render/unit.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The text of an OpenCL kernel before its first statement: helper functions for what the kernel uses, its name and its
  * parameters. */
-#include "engine/render/opencl.h"
+#include "engine/render/opencl_text.h"
 #include "engine/render/unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The parts of the OpenCL dialect: opencl.c writes the statements of a kernel, opencl_begin.c all text before them. */
-#ifndef BL_RENDER_OPENCL_H
-#define BL_RENDER_OPENCL_H
+#ifndef BL_RENDER_OPENCL_TEXT_H
+#define BL_RENDER_OPENCL_TEXT_H
 
 #include "engine/render/dialect.h"
 
