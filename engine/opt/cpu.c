@@ -13,6 +13,7 @@ enum {
     GATHER_ROWS = 8,     /* rows of a gather that are read side by side, so that their cache misses overlap ... */
     MOST_WINDOW = 9,     /* iterations of a reduction that are all unrolled ... */
     WINDOW_NODES = 1024, /* ... if the nest stays this small */
+    MOST_SHARED = 4,     /* results that share such a reduction and are computed side by side */
     WINDOW_LANES = 4,    /* lanes below which such a reduction is not vectorised */
     MOST_ALONE = 8,      /* vectors side by side without rows, each with a sum: the latency of an addition, twice a cycle */
     ALONE_GROUPS = 4,    /* groups per core, so that no core waits long for the last group */
@@ -190,6 +191,31 @@ static bool has_windows(const facts *f)
     return turns > 1 && turns <= MOST_WINDOW && turns * (int64_t)f->below.count <= WINDOW_NODES;
 }
 
+/* Does a reduction depend on |range|? */
+static bool is_reduced_over(facts *f, const bl_node *range)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < f->below.count; i++)
+        any = any || (f->below.at[i]->op == BL_OP_REDUCE && bl_depends(f->tune, f->below.at[i], range));
+    return any;
+}
+
+/* Unroll a short axis of results for which the reductions are the same, as the channels of a softmax over two channels: its
+ * copies share them, and the terms. */
+static void unroll_shared(facts *f)
+{
+    bl_tune *tune = f->tune;
+
+    facts_init(f, tune);
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_node *range = tune->axis[i].range;
+        if (tune->axis[i].output && range->sub == BL_AXIS_LOOP && bl_is_fixed(range) && bl_extent_of(range) <= MOST_SHARED &&
+            !is_reduced_over(f, range) && bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, bl_extent_of(range)))
+            return;
+    }
+}
+
 /* Unroll small windows. The copies share what several reductions compute of each element, and a compiler merges their
  * neighbouring loads. */
 static void unroll_windows(bl_tune *tune)
@@ -252,8 +278,10 @@ void heuristic_cpu(facts *f, const bl_target *target)
             tile_columns(f, target);
         f->main = NULL;
     }
-    if (windows)
+    if (windows) {
+        unroll_shared(f);
         unroll_windows(f->tune);
+    }
     if (f->main == NULL && f->below.count <= COPIED_NODES)
         tile_gathered(f);
     if (f->main == NULL && !windows && f->below.count <= COPIED_NODES)

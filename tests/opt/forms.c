@@ -77,6 +77,7 @@ const form_row forms[] = {
     {"few places are looked through with lanes", 2, "split(0, unroll, 5), split(r0, vector, 16)", "{'inputs': {'x': " F32(60) ", 's': " F32(10000) ", 'i': " TYPED(int32, 10000) "}, 'nodes': [{'id': 'y', 'op': 'scatter', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'add'}}], 'outputs': ['y']}"},
     {"a softmax of rows: each exp is computed once, in a stage", 4, "split(r112, vector, 16), split(r0, vector, 16), split(1, vector, 16)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x']}], 'outputs': ['y']}"},
     {"... of columns: lanes are columns, and no stage holds them apart", 3, "split(1, vector, 16), split(1.0, unroll, 2)", "{'inputs': {'x': " F32(64, 256) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x'], 'attrs': {'axis': 0}}], 'outputs': ['y']}"},
+    {"a softmax of two channels: both are computed side by side, with one maximum and one sum", 4, "split(2, vector, 16), split(1, unroll, 2), split(r0, unroll, 2), split(2.0, loop, 196)", "{'inputs': {'x': " F32(2, 2, 112, 112) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['y']}"},
 };
 
 const form_row masked_forms[] = {
