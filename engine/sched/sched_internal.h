@@ -39,6 +39,7 @@ typedef struct stored {
     bool joined;              /* a concatenation whose parts are stored in place: nothing to compute */
     int built;                /* number of the build that made its expression; 0: not built */
     bool cut_sums, cut_costs; /* this build was searched: no reduction, or no costly value, in it needs a buffer */
+    bool noted;               /* the costly values that its phases compute again are known (stage_values.c) */
 } stored;
 
 /* The builds of expressions, numbered from 1. A store is rebuilt only after |realised| changed for a value that it computes or

@@ -319,15 +319,34 @@ typedef struct places {
     const stored *store;
 } places;
 
-/* Find the values that phases of the nest of |st| compute at several places, or that phases of other stores compute too. A nest
- * without stages, on a device whose group is one work-item, has phases if it reduces rows and computes their elements again, as a
- * softmax does. */
-static void note_costly(sched *s, const stored *st, places *first)
+/* Has the nest of |st| phases? Without stages it has, on a device whose group is one work-item, if it reduces rows; it may
+ * compute their elements again, as a softmax does. */
+static bool has_phases(const sched *s, const stored *st)
+{
+    bool reduces = st->prefix != 0;
+
+    if (st->value == NULL || (st->prefix == 0 && (s->options->group_columns > 0 || st->product || st->noted)))
+        return false;
+    for (size_t k = 0; k < st->below.count && !reduces; k++)
+        reduces = st->below.at[k]->op == BL_OP_REDUCE;
+    return reduces;
+}
+
+/* Is the value costly enough to be a phase of its own? In a nest without stages it is not if it draws random numbers, which are
+ * made of values of several shapes that no stage serves. */
+static bool is_worth_phase(sched *s, const stored *st, const bl_node *node)
+{
+    int cost = phase_cost(s, node);
+    return cost >= COSTLY_AGAIN && (st->prefix != 0 || cost < COSTLY_TWICE);
+}
+
+/* Find the values that phases of the nest of |st| compute at several places, or that phases of other stores compute too. */
+static void note_costly(sched *s, stored *st, places *first)
 {
     bl_free free;
     uint64_t outputs = 0, innermost = st->nranges == 0 ? 0 : UINT64_C(1) << bl_loop_slot(st->range[st->nranges - 1]);
 
-    if (st->value == NULL || (st->prefix == 0 && (s->options->group_columns > 0 || st->product)))
+    if (!has_phases(s, st))
         return;
     bl_free_init(&free, s->ir);
     for (int k = 0; k < st->nranges; k++)
@@ -335,18 +354,22 @@ static void note_costly(sched *s, const stored *st, places *first)
     for (size_t k = 0; k < st->below.count; k++) {
         const bl_node *node = st->below.at[k];
         int at = sched_origin(s, node);
+        places *other = at < 0 ? NULL : &first[at];
         bool again = false;
         if (at < 0 || s->realised[at] != INLINE || node->op == BL_OP_REDUCE || s->weight[at] < COSTLY_AGAIN ||
-            (st->prefix != 0 && (bl_free_get(&free, node) & ~outputs) == 0) || phase_cost(s, node) < COSTLY_AGAIN)
+            (st->prefix != 0 && (bl_free_get(&free, node) & ~outputs) == 0))
             continue;
-        again = first[at].node != NULL && (first[at].store == st || (first[at].store->prefix != 0 && st->prefix != 0));
+        again = other->node != NULL && (other->store == st || (other->store->prefix != 0 && st->prefix != 0));
         if (st->prefix == 0)
             s->phases_share[at] = loops_around(&free, st, node) & (again ? s->phases_share[at] : UINT64_MAX);
-        if (!again)
-            first[at] = (places){node, st};
-        else if (first[at].node != node && (st->prefix != 0 || (s->phases_share[at] & innermost) == 0))
+        if (again && (other->node == node || !is_worth_phase(s, st, node)))
+            continue;
+        if (!again || !is_worth_phase(s, other->store, other->node))
+            *other = (places){node, st};
+        else if (st->prefix != 0 || (s->phases_share[at] & innermost) == 0)
             s->costly_again[at] = true;
     }
+    st->noted = true;
 }
 
 /* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient)
