@@ -76,7 +76,7 @@ static const char vnni_text[] = "__attribute__((noinline, target(\"avx512vnni,av
                                 "  vstore16(convert_float16(c), 0, sums); vstore16(convert_float16(c), 1, sums); }\n" HEAD(
                                     1) "  sum_bytes(sums, 0xfefefefe); }\n";
 
-/* Every second lane is loaded, as by prelude_masked in render/opencl.c. */
+/* Every second lane is loaded, as by prelude_masked in render/opencl_begin.c. */
 static const char masked_text[] =
     HEAD(1) "\n#if defined(__clang__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
             "  int16 open = (int16)((int)get_global_id(0)) < (int16)(1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0);\n"
@@ -86,7 +86,8 @@ static const char masked_text[] =
             "  v = select((float16)(3.0f), v, open) - convert_float16(open);\n"
             "  v = v == (float16)(5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, 3.0f, 5.0f, "
             "3.0f) ? (float16)(1.0f) : (float16)(0.0f);\n"
-            "  vstore16(v, 0, sums); vstore16(v, 1, sums);\n#endif\n }\n";
+            "  vstore16(v, 0, sums); vstore16(v, 1, sums);\n"
+            "#else\n  vstore16((float16)(0.0f), 0, sums);\n#endif\n }\n";
 
 static const char dp4a_text[] = HEAD(32) "  int c = 100; uint x = 0xc8c8c8c8u; int y = 0xfefefefe;\n"
                                          "  asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(c) : \"r\"(x), \"r\"(y));\n"
@@ -124,7 +125,7 @@ out:
 
 /* ---- units that the processor reports */
 
-enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4, HAS_VNNI = 8 };
+enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4, HAS_VNNI = 8, HAS_MASKS = 16 };
 
 #if BL_CL_X86
 enum {
@@ -139,6 +140,7 @@ static unsigned processor(void)
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
     has |= CPU_FEATURE_ACTIVE(AVX512_VNNI) ? HAS_VNNI : 0; /* such processors also have AVX512VL, for 4 and 8 lanes */
 
+    has |= CPU_FEATURE_ACTIVE(AVX512DQ) && CPU_FEATURE_ACTIVE(AVX512VL) ? HAS_MASKS : 0;
     if (CPU_FEATURE_ACTIVE(AMX_TILE)) {
         has |= CPU_FEATURE_ACTIVE(AMX_BF16) ? HAS_TILES : 0;
         has |= CPU_FEATURE_ACTIVE(AMX_INT8) ? HAS_BYTE_TILES : 0;
@@ -230,12 +232,11 @@ static void find_mma(bl_cl_device *dev)
 
 void bl_cl_find_units(bl_cl_device *dev)
 {
+    static const probe masked = {{.scope = 1}, 1, masked_text};
     unsigned has = dev->base.info.type == BL_DEVICE_CPU ? processor() : 0;
 
-    static const probe masked = {{.scope = 1}, 1, masked_text};
-
     dev->base.info.dot4 = find_dot4(dev, has);
-    dev->base.info.masks = (has & HAS_VNNI) != 0 && run_probe(&dev->base, &masked);
+    dev->base.info.masks = (has & HAS_MASKS) != 0 && run_probe(&dev->base, &masked);
     if (dev->base.info.type == BL_DEVICE_GPU)
         find_mma(dev);
     find_tiles(dev, has);

@@ -120,8 +120,7 @@ static const bl_node *gate_between(bl_ir *ir, const bl_node *load, int lanes, in
 
     if (load->nsrc < 3 || load->src[2]->lanes == 1)
         return load->nsrc < 3 ? NULL : load->src[2];
-    if (!bl_clauses_add(&all, load->src[2]))
-        return bl_ir_fail(ir, BL_ELIMIT, "a gate of more than %d clauses", BL_MAX_CLAUSES);
+    (void)bl_clauses_add(&all, load->src[2]); /* vector_load has asked whether they fit */
     for (int i = 0; i < all.count; i++) {
         const bl_node **part = all.at[i]->lanes > 1 ? &of_lanes : &gate;
         *part = *part == NULL ? all.at[i] : bl_and(ir, *part, all.at[i]);
@@ -155,13 +154,14 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
     const bl_node *each[BL_MAX_LANES];
     int64_t stride = 0;
     const bl_node *gate = load->nsrc > 2 ? load->src[2] : NULL;
+    bl_clauses all = {0};
 
     if (load->src[1]->lanes == 1 && (gate == NULL || gate->lanes == 1))
         return load;
     if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1)
         return vector_at(ir, load, lane, 0, gate);
-    if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane->lanes >= BL_LANES_PICKED && stride > 1 &&
-        stride <= BL_MOST_APART && lane_stride(load->src[1], &stride))
+    if ((gate == NULL || gate->lanes == 1 || (load->dtype != BL_BOOL && bl_clauses_add(&all, gate))) &&
+        lane->lanes >= BL_LANES_PICKED && stride > 1 && stride <= BL_MOST_APART && lane_stride(load->src[1], &stride))
         return strided_load(ir, load, lane, stride);
     const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
     scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have been vectorised inside */

@@ -104,8 +104,8 @@ int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vect
     return best;
 }
 
-/* Several vectors of results for each work-item (tile_columns_alone), for sums without reuse whose lanes lie along results: the
- * product of a vector and a matrix. */
+/* A nest that sums without reuse, such as the product of a vector and a matrix, with lanes along its results: each work-item
+ * computes several vectors of results (tile_columns_alone). */
 static void tile_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;

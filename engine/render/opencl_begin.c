@@ -395,7 +395,7 @@ typedef struct needs {
     bool lanes[BL_MAX_LANES + 1];
     bool dot4[BL_MAX_LANES + 1];
     bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors that the kernel moves between memory and registers */
-    bool masked[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors whose lanes have a gate each */
+    bool masked[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that the kernel loads or stores under a mask */
     bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that the kernel gathers or scatters by calls */
 } needs;
 

@@ -319,8 +319,9 @@ typedef struct places {
     const stored *store;
 } places;
 
-/* Has the nest of |st| phases? Without stages it has, on a device whose group is one work-item, if it reduces rows; it may
- * compute their elements again, as a softmax does. */
+/* Does the nest of |st| run in phases? A nest with stages does. On a device whose group is one work-item, so does a nest with a
+ * reduction, whose result the elements of a row need: such a nest may compute these elements once for each phase, as a softmax
+ * does. */
 static bool has_phases(const sched *s, const stored *st)
 {
     bool reduces = st->prefix != 0;
@@ -345,8 +346,10 @@ static void note_costly(sched *s, stored *st, places *first)
 {
     bl_free free;
     uint64_t outputs = 0, innermost = st->nranges == 0 ? 0 : UINT64_C(1) << bl_loop_slot(st->range[st->nranges - 1]);
+    bool phases = has_phases(s, st);
 
-    if (!has_phases(s, st))
+    st->noted = true;
+    if (!phases)
         return;
     bl_free_init(&free, s->ir);
     for (int k = 0; k < st->nranges; k++)
@@ -369,10 +372,9 @@ static void note_costly(sched *s, stored *st, places *first)
         else if (st->prefix != 0 || (s->phases_share[at] & innermost) == 0)
             s->costly_again[at] = true;
     }
-    st->noted = true;
 }
 
-/* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient)
+/* Costly values that several phases of nests compute (the exp of a softmax, for the sum and for the quotient)
  * become stages: the topmost of them. */
 static void stage_costly(sched *s)
 {
