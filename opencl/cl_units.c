@@ -139,8 +139,8 @@ static unsigned processor(void)
 {
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
     has |= CPU_FEATURE_ACTIVE(AVX512_VNNI) ? HAS_VNNI : 0; /* such processors also have AVX512VL, for 4 and 8 lanes */
-
-    has |= CPU_FEATURE_ACTIVE(AVX512DQ) && CPU_FEATURE_ACTIVE(AVX512VL) ? HAS_MASKS : 0;
+    /* the compiler's list for AVX512VL: its bit is 31, and the header of glibc 2.36 shifts a signed 1 by it */
+    has |= CPU_FEATURE_ACTIVE(AVX512DQ) && __builtin_cpu_supports("avx512vl") ? HAS_MASKS : 0;
     if (CPU_FEATURE_ACTIVE(AMX_TILE)) {
         has |= CPU_FEATURE_ACTIVE(AMX_BF16) ? HAS_TILES : 0;
         has |= CPU_FEATURE_ACTIVE(AMX_INT8) ? HAS_BYTE_TILES : 0;
