@@ -258,6 +258,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .subgroup = f->subgroup > 1 ? f->subgroup : 32,
         .max_local = vk_choose_smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .local_bytes = limits->maxComputeSharedMemorySize,
+        .dot4 = f->dot4 && f->dot4_fast ? BL_DOT4_SPIRV : BL_DOT4_NONE,
         .host_memory = places->host_memory,
     };
     if (out->alignment < 4)

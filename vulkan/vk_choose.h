@@ -68,6 +68,8 @@ typedef struct bl_vk_facts {
     VkQueueFamilyProperties families[BL_VK_MAX_FAMILIES];
     uint32_t nfamilies;
     bl_vk_matrix_facts matrix;
+    bool dot4;      /* shaderIntegerDotProduct: kernels can have dot products of four packed bytes */
+    bool dot4_fast; /* ... which are one instruction for signed by unsigned bytes */
     uint32_t units; /* number of multiprocessors; 0: not reported */
 } bl_vk_facts;
 

@@ -41,9 +41,15 @@ static VkResult vk_device_create_handle(bl_vk_device *dev, bl_vk_context *ctx, u
                                                                VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
                                                            .subgroupSizeControl = VK_TRUE,
                                                            .computeFullSubgroups = VK_TRUE};
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .pNext = &v11,
+        .shaderIntegerDotProduct = VK_TRUE};
     const char *extensions[2];
     uint32_t nextensions = 0;
     v11.pNext = &v12;
+    if (dev->facts.dot4)
+        features.pNext = &dot4;
     if (dev->facts.matrix.matrix) {
         extensions[nextensions++] = BL_VK_MATRIX_EXTENSION;
         v12.pNext = &matrix;
@@ -224,6 +230,11 @@ static bool has_extension(const VkExtensionProperties *list, uint32_t n, const c
     return false;
 }
 
+static bool has_vulkan13(const bl_vk_instance *in, const bl_vk_facts *facts)
+{
+    return in->version >= VK_API_VERSION_1_3 && facts->props.apiVersion >= VK_API_VERSION_1_3;
+}
+
 /* Core Vulkan does not report the number of multiprocessors. Extensions of two vendors report it, and can be queried without
  * being enabled. */
 static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
@@ -258,8 +269,7 @@ static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const Vk
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
     VkPhysicalDeviceProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
 
-    if (shapes == NULL || !has_extension(list, n, BL_VK_MATRIX_EXTENSION) || facts->props.apiVersion < VK_API_VERSION_1_3 ||
-        in->version < VK_API_VERSION_1_3)
+    if (shapes == NULL || !has_extension(list, n, BL_VK_MATRIX_EXTENSION) || !has_vulkan13(in, facts))
         return;
     if (has_extension(list, n, BL_VK_BFLOAT16_EXTENSION))
         matrix.pNext = &bfloat16;
@@ -294,8 +304,11 @@ static void ask_extensions(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_
 
 static void ask_properties(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
 {
-    bool v13 = in->version >= VK_API_VERSION_1_3 && facts->props.apiVersion >= VK_API_VERSION_1_3;
-    VkPhysicalDeviceMaintenance4Properties limits = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+    bool v13 = has_vulkan13(in, facts);
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    VkPhysicalDeviceMaintenance4Properties limits = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES,
+                                                     .pNext = &dot4};
     VkPhysicalDeviceVulkan11Properties v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
                                               .pNext = v13 ? &limits : NULL};
     VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES, .pNext = &v11};
@@ -305,6 +318,7 @@ static void ask_properties(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_
     facts->max_alloc = v11.maxMemoryAllocationSize;
     if (v13 && limits.maxBufferSize < facts->max_alloc)
         facts->max_alloc = limits.maxBufferSize;
+    facts->dot4_fast = dot4.integerDotProduct4x8BitPackedMixedSignednessAccelerated == VK_TRUE;
     memcpy(facts->driver_uuid, v11.driverUUID, sizeof facts->driver_uuid);
     facts->driver = driver;
     facts->driver.pNext = NULL;
@@ -320,10 +334,14 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
     facts->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     facts->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     facts->v11.pNext = &facts->v12;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+    facts->v12.pNext = has_vulkan13(in, facts) ? &dot4 : NULL;
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &facts->v11};
     in->vk.GetPhysicalDeviceFeatures2(physical, &features);
     facts->core = features.features;
-    facts->v11.pNext = NULL;
+    facts->dot4 = dot4.shaderIntegerDotProduct == VK_TRUE;
+    facts->v11.pNext = facts->v12.pNext = NULL;
     ask_extensions(in, physical, facts);
     in->vk.GetPhysicalDeviceMemoryProperties(physical, &facts->memory);
     facts->nfamilies = BL_VK_MAX_FAMILIES;

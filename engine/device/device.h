@@ -67,12 +67,13 @@ typedef struct bl_matrix_unit {
 
 enum { BL_MAX_MATRIX_UNITS = 8 };
 
-/* The instruction of DOT4 (ops.def) that OpenCL kernels use by inline assembly. Without one, kernels use AVX2 where the compiler
- * has its builtins, else plain arithmetic. */
+/* The instruction of DOT4 (alu.def) that kernels use. Without one, OpenCL kernels use AVX2 where the compiler has its builtins,
+ * and others use plain arithmetic. */
 typedef enum bl_dot4 {
     BL_DOT4_NONE,
     BL_DOT4_VNNI, /* vpdpbusd of AVX512-VNNI, for 4, 8 and 16 lanes */
-    BL_DOT4_DP4A  /* dp4a of PTX, for scalars */
+    BL_DOT4_DP4A, /* dp4a of PTX, for scalars */
+    BL_DOT4_SPIRV /* OpSUDot of SPV_KHR_integer_dot_product (dotPacked4x8 of GLSL), for scalars */
 } bl_dot4;
 
 /* The properties of a device. All choices of the compiler follow from these numbers; the compiler knows no device names. */

@@ -313,6 +313,17 @@ static const char dot4_functions[] = "#define DOT4(V) V dot4(V x, V y, V z) { fo
                                      "255) * (y << (24 - i) >> 24); return z; }\n"
                                      "DOT4(int) DOT4(ivec2) DOT4(ivec3) DOT4(ivec4)\n#define dot4_small(x, y, z) dot4(x, y, z)\n";
 
+/* OpSUDot (4452) with the capabilities DotProduct and DotProductInput4x8BitPacked; the literal 0 is PackedVectorFormat4x8Bit.
+ * glslang 12 has no function for it, but can name the instruction (GL_EXT_spirv_intrinsics). */
+static const char dot4_instruction[] =
+    "spirv_instruction(extensions = [\"SPV_KHR_integer_dot_product\"], capabilities = [6019, 6018], id = 4452)\n"
+    "int dot4_packed(int y, int x, spirv_literal int format);\n"
+    "int dot4(int x, int y, int z) { return z + dot4_packed(y, x, 0); }\n"
+    "ivec2 dot4(ivec2 x, ivec2 y, ivec2 z) { return ivec2(dot4(x.x, y.x, z.x), dot4(x.y, y.y, z.y)); }\n"
+    "ivec3 dot4(ivec3 x, ivec3 y, ivec3 z) { return ivec3(dot4(x.xy, y.xy, z.xy), dot4(x.z, y.z, z.z)); }\n"
+    "ivec4 dot4(ivec4 x, ivec4 y, ivec4 z) { return ivec4(dot4(x.xy, y.xy, z.xy), dot4(x.zw, y.zw, z.zw)); }\n"
+    "#define dot4_small(x, y, z) dot4(x, y, z)\n";
+
 static const char extreme_functions[] =
     "float max_nan(float x, float y) { return x < y || y != y ? y : x; }\nfloat min_nan(float x, float y) { return y < x || y != "
     "y ? y : x; }\n"
@@ -587,6 +598,8 @@ static bl_status glsl_begin(const bl_linear *linear, const bl_device_info *info,
         bl_text_puts(out, "#extension GL_EXT_control_flow_attributes : require\n");
     if (n.narrow)
         bl_text_puts(out, "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n");
+    if (n.dot4 && info->dot4 == BL_DOT4_SPIRV)
+        bl_text_puts(out, "#extension GL_EXT_spirv_intrinsics : require\n");
     if (unit_first(linear) != NULL)
         unit_glsl_prelude(unit_of(info, unit_first(linear)->arg), out);
     bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0],
@@ -598,7 +611,7 @@ static bl_status glsl_begin(const bl_linear *linear, const bl_device_info *info,
     bl_text_puts(out, extreme_functions);
     bl_text_puts(out, bit_functions);
     if (n.dot4)
-        bl_text_puts(out, dot4_functions);
+        bl_text_puts(out, info->dot4 == BL_DOT4_SPIRV ? dot4_instruction : dot4_functions);
     if (n.sine)
         bl_text_puts(out, sine_functions);
     if (n.i64) {

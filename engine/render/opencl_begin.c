@@ -52,12 +52,18 @@ static void prelude_whole(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, whole);
 }
 
+/* Are vectors of |lanes| numbers registers of x86 with float32 instructions (SSE, AVX or AVX-512)? */
+static bool is_x86_vector(const char *real, int lanes)
+{
+    return strcmp(real, "float") == 0 && (lanes == 4 || lanes == 8 || lanes == 16);
+}
+
 /* max and min that give NaN if either operand is NaN, as in alu.def. The instruction of x86 gives its second operand if either is
  * NaN: a sum waits for it and for one move, while the comparison of y with itself is done ahead. From selects alone, LLVM makes
  * two comparisons and a combination of masks, which the next step waits for. */
 static void prelude_extremes(bl_text *out, const char *real, int lanes)
 {
-    bool instruction = strcmp(real, "float") == 0 && (lanes == 4 || lanes == 8 || lanes == 16);
+    bool instruction = is_x86_vector(real, lanes);
     char t[24], suffix[24] = "";
     snprintf(t, sizeof t, lanes > 1 ? "%s%d" : "%s", real, lanes);
     if (lanes > 4)
@@ -96,7 +102,7 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
  */
 static void prelude_exp(bl_text *out, const char *real, int lanes)
 {
-    bool instruction = strcmp(real, "float") == 0 && (lanes == 4 || lanes == 8 || lanes == 16);
+    bool instruction = is_x86_vector(real, lanes);
     char t[24], mask[24] = "";
 
     snprintf(t, sizeof t, lanes > 1 ? "%s%d" : "%s", real, lanes);

@@ -48,10 +48,10 @@ class Radv(unittest.TestCase):
             raise unittest.SkipTest(f"this RADV makes no device without hardware: {(said.stderr.strip().splitlines() or ['no word'])[-1]}")
 
     @classmethod
-    def run_on(cls, family, program, *words):
+    def run_on(cls, family, program, *words, **more):
         env = {**os.environ, "RADV_FORCE_FAMILY": family, "VK_ICD_FILENAMES": str(cls.driver), "VK_DRIVER_FILES": str(cls.driver),
                "VK_LAYER_PATH": str(cls.folder), "VK_INSTANCE_LAYERS": "VK_LAYER_BEAMLINE_idle", "NODEVICE_SELECT": "1", "MESA_SHADER_CACHE_DISABLE": "1",
-               "BEAMLINE_CACHE": str(cls.folder), "BEAMLINE_STATE": "none", "IDLE_STATISTICS": str(cls.folder / "statistics")}
+               "BEAMLINE_CACHE": str(cls.folder), "BEAMLINE_STATE": "none", "IDLE_STATISTICS": str(cls.folder / "statistics"), **more}
         return subprocess.run([str(BUILD / program), *words], env=env, capture_output=True, text=True, timeout=600)
 
     def compile(self, family, path):
@@ -91,6 +91,19 @@ class Radv(unittest.TestCase):
                 for told in self.check(family, ROOT / "tests" / "drivers" / "large.json"):
                     self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
                     self.assertLessEqual(told["LDS size"], 32 << 10, told)  # two groups fit into the 64 KB of a compute unit
+
+    def test_integer_dot_products(self):
+        """A product with int8 activations uses the instruction of the devices that multiply signed by unsigned bytes."""
+        planes = {"x": ("float32", [1, 512]), "codes": ("int32", [4, 16, 8, 16]), "scale": ("float16", [4, 16, 16])}
+        graph = {"inputs": {name: {"dtype": dtype, "shape": shape} for name, (dtype, shape) in planes.items()}, "outputs": ["y"],
+                 "nodes": [{"id": "y", "op": "block_linear", "in": list(planes), "attrs": {"format": "q8_0", "activations": "int8"}}]}
+        path = self.folder / "dot.json"
+        path.write_text(json.dumps(graph))
+        for family, has in (("navi21", False), ("gfx1100", True)):
+            with self.subTest(family):
+                done = self.run_on(family, "try", "vulkan:0", str(path), "fast", "compile", RADV_DEBUG="shaders")
+                self.assertIn("status OK", done.stdout, done.stderr[-2000:])
+                self.assertEqual("v_dot4_i32_iu8" in done.stdout + done.stderr, has)
 
 
 def show(family, path):

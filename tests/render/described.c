@@ -150,6 +150,7 @@ static const bl_device_info descriptions[] = {
         .max_lanes = 4,
         .registers = 128,
         .subgroup = 64,
+        .dot4 = BL_DOT4_SPIRV,
         .mega_ops = 1000000,
         .mega_bytes = 200000,
         .launch_ns = 500,

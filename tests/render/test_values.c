@@ -6,6 +6,7 @@
 #include "tests/device/run_kernel.h"
 #include "tests/lower/read_linear.h"
 #include "tests/plan/on_devices.h"
+#include "vulkan/vk_internal.h"
 
 #include <float.h>
 #include <math.h>
@@ -74,7 +75,12 @@ static int float_edges(bl_dtype dtype, bl_scalar *out)
                                  2e19,
                                  1.0 + 0x1p-24 + 0x1p-40,
                                  1.0 + 0x1p-11 + 0x1p-40,
-                                 9.3e18};
+                                 9.3e18,
+                                 88.6, /* exp in float32: close to the largest number, over it, subnormal, and 0 */
+                                 88.8,
+                                 -87.5,
+                                 -95.25,
+                                 -103.5};
     int n = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         out[n++] = bl_scalar_fit(dtype, (bl_scalar){.f = all[i]});
@@ -444,6 +450,12 @@ static void test_device(void **state)
     bl_device *dev = *state;
     int wrong = check_all(dev);
 
+    if (dev->info.dialect == BL_DIALECT_GLSL && ((bl_vk_device *)dev)->facts.dot4) { /* also where it is not fast */
+        bl_dot4 own = dev->info.dot4;
+        dev->info.dot4 = own == BL_DOT4_NONE ? BL_DOT4_SPIRV : BL_DOT4_NONE;
+        wrong += check(dev, BL_I32, 1, false, false) + check(dev, BL_I32, 2, false, false) + check(dev, BL_I32, 4, false, false);
+        dev->info.dot4 = own;
+    }
     if (dev->info.dialect == BL_DIALECT_GLSL && dev->info.serial_groups) { /* the text for a GPU differs in some parts */
         dev->info.serial_groups = false;
         wrong += check_all(dev);
