@@ -93,6 +93,12 @@ value *emit_sum(build *b, scope *at, const bl_node *reduce, const bl_node *term,
 bool emit_is_fused(const bl_node *node);
 value *emit_fused(build *b, scope *at, const bl_node *node);
 
+/* ---- tile_order.c */
+/* The |n| |members| of a loop, reductions, are summed in the order 0, run, 2 run, .., 1, run + 1, ..: the result is the run. It
+ * is |n|, which keeps the order of the members, unless they are a tile of products in which each run has a common factor and is
+ * longer than there are runs. */
+int emit_tile_run(int n, const bl_node *const *members);
+
 /* ---- stages.c */
 /* The local buffer of |stage|, filled for the current iteration of the loops around it. */
 value *emit_stage(build *b, scope *at, const bl_node *stage);

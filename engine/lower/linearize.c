@@ -195,13 +195,15 @@ static value *emit_running(build *b, scope *at, const bl_node *node)
 static void accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums)
 {
     int64_t most = 0;
+    int run = emit_tile_run(n, members);
 
     for (int i = 0; i < n; i++) {
         sums[i] = accs[i];
         most = members[i]->arg > most ? members[i]->arg : most;
     }
     for (int64_t k = 0; k < most; k++) {
-        for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) {
+            int i = j % (n / run) * run + j / (n / run);
             if (k < members[i]->arg)
                 sums[i] = emit_sum(b, inner, members[i], members[i]->src[k], sums[i]);
         }
