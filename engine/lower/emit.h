@@ -93,11 +93,10 @@ value *emit_sum(build *b, scope *at, const bl_node *reduce, const bl_node *term,
 bool emit_is_fused(const bl_node *node);
 value *emit_fused(build *b, scope *at, const bl_node *node);
 
-/* ---- tile_order.c */
-/* The |n| |members| of a loop, reductions, are summed in the order 0, run, 2 run, .., 1, run + 1, ..: the result is the run. It
- * is |n|, which keeps the order of the members, unless they are a tile of products in which each run has a common factor and is
- * longer than there are runs. */
-int emit_tile_run(int n, const bl_node *const *members);
+/* ---- accumulate.c */
+/* Add one iteration's values of the |n| reductions |members| to their accumulators |accs|, in |inner|. All take their first value
+ * before any takes its second: a value that an unrolled iteration loads is then used at once. |sums|: room for |n| values. */
+void emit_accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums);
 
 /* ---- stages.c */
 /* The local buffer of |stage|, filled for the current iteration of the loops around it. */

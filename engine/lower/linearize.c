@@ -190,28 +190,6 @@ static value *emit_running(build *b, scope *at, const bl_node *node)
     return emit_alu(b, at, (bl_op)reduce->sub, emit_dtype(b, reduce), acc, emit_node(b, at, reduce->src[0]));
 }
 
-/* Add one iteration's values to each accumulator. All accumulators take their first value before any takes its second: a value
- * that an unrolled iteration loads is then used at once, which keeps register pressure low. */
-static void accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums)
-{
-    int64_t most = 0;
-    int run = emit_tile_run(n, members);
-
-    for (int i = 0; i < n; i++) {
-        sums[i] = accs[i];
-        most = members[i]->arg > most ? members[i]->arg : most;
-    }
-    for (int64_t k = 0; k < most; k++) {
-        for (int j = 0; j < n; j++) {
-            int i = j % (n / run) * run + j / (n / run);
-            if (k < members[i]->arg)
-                sums[i] = emit_sum(b, inner, members[i], members[i]->src[k], sums[i]);
-        }
-    }
-    for (int i = 0; i < n; i++)
-        emit_inst(b, inner, BL_OP_SET, emit_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
-}
-
 static value *emit_acc(build *b, scope *at, const bl_node *reduce)
 {
     bl_dtype dtype = emit_dtype(b, reduce);
@@ -358,7 +336,7 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
     inner = emit_open_loops(b, at, nranges, ranges);
     for (scope *s = inner; s != at; s = s->parent)
         s->level = bl_ptrmap_number(&b->level, first);
-    accumulate(b, inner, all, members, accs, sums);
+    emit_accumulate(b, inner, all, members, accs, sums);
     emit_close_loops(b, inner, at);
     for (int i = 0; i < n; i++)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));

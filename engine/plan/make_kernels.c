@@ -58,6 +58,25 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
     return BL_OK;
 }
 
+/* An earlier panel with the contents of |packed|, a helper of |nest| whose parameters have the slots |slot|; NULL if there is
+ * none. Only panels of inputs and states are shared, such as the weight that each step of a recurrent network uses: a panel of a
+ * value of the graph would occupy memory between its readers. */
+static const made *find_panel(const compile *c, const bl_packed *packed, const int *slot)
+{
+    for (int at = (int)bl_ptrmap_number(&c->panels, packed->sink); at > 0; at = c->made[at - 1].like) {
+        const made *m = &c->made[at - 1];
+        bool same = m->section == c->section && m->nparams == packed->nfrom + 1;
+        for (int i = 0; same && i < packed->nfrom; i++) {
+            int from = slot[packed->from[i]];
+            same = m->slot[i + 1] == from && c->places[from].kind == BL_PLACE_INPUT &&
+                   c->last_write[from] <= (int)(m->nest - c->schedule->nests);
+        }
+        if (same)
+            return m;
+    }
+    return NULL;
+}
+
 /* Add |kernel|, a helper of the nest |of|. */
 static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_tuned_kernel *kernel)
 {
@@ -75,12 +94,17 @@ static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_tu
                 .name = bl_arena_printf(c->arena, "%s%s", kernel->prefix, of->nest->name),
                 .helper = true,
                 .panel = !kernel->helper->behind,
+                .packs = kernel->sink,
+                .section = c->section,
+                .like = kernel->helper->behind ? 0 : (int)bl_ptrmap_number(&c->panels, kernel->sink),
                 .helpers = 1,
                 .key = of->key,
                 .sink = tune.sink,
                 .nparams = kernel->nparams,
                 .slot = slot,
                 .moves = moves_text(c, &tune)};
+    if (m->panel)
+        bl_ptrmap_put_number(&c->panels, kernel->sink, (uint64_t)c->nmade);
     return bl_ir_status(c->ir, c->err);
 }
 
@@ -103,6 +127,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
 {
     bl_tune tune;
     bl_tuned_kernel kernel[BL_MAX_HELPERS + 1];
+    bool shared[BL_MAX_HELPERS] = {0}; /* the helper's panel is there already */
     int n = 0;
     made of = {.nest = nest, .name = nest->name, .helper = nest->helper, .kernels = !nest->helper, .helpers = nest->helper};
     made *m = NULL;
@@ -118,13 +143,19 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     BL_TRY(compile_verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
     BL_TRY(tune_nest(c, &tune, nest, of.key));
     for (int i = 0; i < tune.npacked; i++) {
-        slot[tune.packed[i].param] = c->nslots;
-        c->places[c->nslots++] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
+        const bl_packed *packed = &tune.packed[i];
+        const made *panel = packed->behind ? NULL : find_panel(c, packed, slot);
+        shared[i] = panel != NULL;
+        slot[packed->param] = shared[i] ? panel->slot[0] : c->nslots;
+        if (!shared[i])
+            c->places[c->nslots++] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = packed->dtype, .count = packed->count};
     }
     of.sink = tune.sink;
     of.nparams = tune.nparams;
     n = bl_tune_list_kernels(&tune, slot, kernel);
     for (int i = 0; i < n; i++) {
+        if (kernel[i].helper != NULL && shared[kernel[i].helper - tune.packed])
+            continue;
         if (kernel[i].helper != NULL) {
             BL_TRY(make_kernels_add_helper(c, &of, &kernel[i]));
             continue;
@@ -287,10 +318,17 @@ bl_status compile_nests(compile *c)
 {
     bl_ptrmap rendered;
 
+    bl_ptrmap_init(&c->panels, c->arena);
+    c->last_write = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *c->last_write);
+    BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < c->schedule->nnests; i++) {
+        const bl_nest *nest = &c->schedule->nests[i];
         c->first_made[i] = c->nmade;
-        bl_ir_tell(c->ir, c->schedule->nests[i].name);
-        BL_TRY(add_nest(c, &c->schedule->nests[i]));
+        c->section += at_loop(c, i);
+        bl_ir_tell(c->ir, nest->name);
+        BL_TRY(add_nest(c, nest));
+        for (int k = 0; k < nest->nparams; k++)
+            c->last_write[nest->param[k]] = (nest->writes >> k & 1) != 0 ? i + 1 : c->last_write[nest->param[k]];
         BL_TRY(compile_is_wanted(c));
     }
     c->first_made[c->schedule->nnests] = c->nmade;
