@@ -342,10 +342,66 @@ static void many_grid_axes(void **state)
     expect(&b, (facts){1, 1, 1, 0, 0, 0, 0, -1, 2 * 3 * 4 * 5 * 6});
 }
 
+/* The largest number of loaded values that are used later. */
+static int loads_in_flight(const bl_linear *linear)
+{
+    int most = 0;
+
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        int live = 0;
+        for (uint32_t k = 0; k <= i; k++) {
+            bool later = false;
+            for (uint32_t j = i + 1; linear->inst[k].op == BL_OP_LOAD && j < linear->ninst && !later; j++) {
+                for (uint32_t s = 0; s < linear->inst[j].nargs; s++)
+                    later = later || linear->inst[j].args[s] == k;
+            }
+            live += later;
+        }
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* Tiles of products, of vectors of columns by rows: a factor of the longer side is used by all of the shorter side before the
+ * next is loaded, and each product is fused with its addition, also those of a sum of products. */
+static void tiles_of_products(void **state)
+{
+    enum { K = 64 };
+    static const struct {
+        int vectors, rows, products;
+    } rows[] = {{2, 12, 1}, {4, 6, 1}, {12, 2, 1}, {4, 4, 1}, {2, 12, 3}, {4, 6, 8}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int shorter = rows[i].vectors < rows[i].rows ? rows[i].vectors : rows[i].rows, fused = 0, apart = 0;
+        bench b = open_bench();
+        const bl_node *g = loop(&b, 0, BL_AXIS_GLOBAL, 8), *v = loop(&b, 1, BL_AXIS_VECTOR, 16),
+                      *k = loop(&b, 4, BL_AXIS_REDUCE, K);
+        const bl_node *column = at(&b, loop(&b, 2, BL_AXIS_TILE, rows[i].vectors), 16, v);
+        const bl_node *row = at(&b, g, rows[i].rows, loop(&b, 3, BL_AXIS_TILE, rows[i].rows)), *value = NULL, *store = NULL;
+        for (int p = 0; p < rows[i].products; p++) {
+            const bl_node *product = bl_mul(b.ir, load(&b, 1 + 2 * p, at(&b, row, K, k)),
+                                            load(&b, 2 + 2 * p, at(&b, k, (int64_t)16 * rows[i].vectors, column)));
+            value = value == NULL ? product : bl_add(b.ir, value, product);
+        }
+        store = bl_store(b.ir, param(&b, 0), at(&b, row, (int64_t)16 * rows[i].vectors, column), sum(&b, value, k), NULL);
+        lower(&b, 1, &store, 1 + 2 * (uint32_t)rows[i].products);
+        for (uint32_t n = 0; n < b.linear->ninst; n++) {
+            const bl_inst *inst = &b.linear->inst[n];
+            fused += inst->op == BL_OP_FMA;
+            apart += inst->dtype == BL_F32 && (inst->op == BL_OP_MUL || inst->op == BL_OP_ADD);
+        }
+        if (loads_in_flight(b.linear) > shorter + 1 || fused != rows[i].vectors * rows[i].rows * rows[i].products || apart != 0)
+            fail_msg("%d vectors by %d rows, %d products: %d loads in flight, %d fused and %d other operations", rows[i].vectors,
+                     rows[i].rows, rows[i].products, loads_in_flight(b.linear), fused, apart);
+        bl_ir_destroy(b.ir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors),
+        cmocka_unit_test(tiles_of_products),
         cmocka_unit_test(turned),
         cmocka_unit_test(picked_behind_a_gate),
         cmocka_unit_test(gathered_index),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Split-K: move lists on products and other long sums, on every device, against the nest without moves; the heuristic's choice
- * for a GPU; and whole plans, with the helper that adds the partial sums. */
+ * for a GPU; and whole plans, with the helper that adds the partial sums and the helpers that pack panels. */
 #include "engine/opt/heuristic.h"
 #include "engine/search/tuner.h"
 #include "tests/opt/bench.h"
@@ -101,8 +101,9 @@ static void run_row(bl_device *dev, const char *name, const char *document, cons
     test_graph_close(&graph);
 }
 
-/* Runs a plan with moves from the database; its helpers are counted, and its results are compared with the interpreter's. */
-static void run_plan(bl_device *dev, const char *name, const char *document, const char *list)
+/* Runs a plan with moves from the database for each of its products; its kernels and helpers are counted, and its results are
+ * compared with the interpreter's. */
+static void run_plan(bl_device *dev, const char *name, const char *document, const char *list, uint32_t kernels, uint32_t helpers)
 {
     test_graph graph;
     bl_tuner tuner = {0};
@@ -118,16 +119,34 @@ static void run_plan(bl_device *dev, const char *name, const char *document, con
     assert_int_equal(bl_kernels_open(NULL, &tuner.kernels, NULL), BL_OK);
     assert_true(bl_moves_parse(list, record.moves, &record.nmoves));
     test_graph_open(document, &graph);
-    const bl_nest *nest = last_of(test_graph_schedule(&graph, 16));
-    bl_kernels_store(tuner.kernels, &dev->info, graph.graph->ir, nest->sink, nest->name, &record);
+    const bl_schedule *schedule = test_graph_schedule(&graph, 16);
+    for (int i = 0; i < schedule->nnests; i++)
+        bl_kernels_store(tuner.kernels, &dev->info, graph.graph->ir, schedule->nests[i].sink, schedule->nests[i].name, &record);
     test_graph_close(&graph);
     assert_int_equal(harness_run(dev, text, &options, 1, &result), 1);
     if (result.err.status != BL_OK || !(result.worst <= 1))
         fail_msg("%s on %s: %s%s", name, dev->info.id, result.err.text, result.where);
-    if (result.kernels != 1 || result.helpers != 1)
+    if (result.kernels != kernels || result.helpers != helpers)
         fail_msg("%s on %s: %u kernels and %u helpers", name, dev->info.id, result.kernels, result.helpers);
     bl_kernels_close(tuner.kernels);
 }
+
+/* Two products, of which the second reads the first. */
+#define CHAIN(inputs, first, second, more)                                                                                       \
+    "{'inputs': {" IN("x", "float32", 12, 64) inputs                                                                             \
+        "}, " more "'nodes': [" NODE("m", "matmul", "'x', " first, "") ", " NODE("r", "relu", "'m'", "") ", " NODE(              \
+            "z", "matmul", "'r', " second, "") ", " NODE("w1", "add", first ", 1", "") "], 'outputs': ['z']}"
+
+/* Panels of inputs and states: equal ones are packed once. */
+static const struct {
+    const char *name, *document;
+    uint32_t kernels, helpers;
+} panels[] = {
+    {"a weight that two products use", CHAIN(", " IN("w", "float32", 64, 64), "'w'", "'w'", ""), 2, 1},
+    {"two weights", CHAIN(", " IN("v", "float32", 64, 64) ", " IN("w", "float32", 64, 64), "'v'", "'w'", ""), 2, 2},
+    {"a state that is updated",
+     CHAIN("", "'w'", "'w'", "'state': {'w': {'dtype': 'float32', 'shape': [64, 64]}}, 'updates': {'w': 'w1'}, "), 3, 1},
+};
 
 static void test_device(void **state)
 {
@@ -136,7 +155,10 @@ static void test_device(void **state)
     for (int i = 0; i < NROWS; i++)
         run_row(*state, rows[i].name, rows[i].document, rows[i].moves);
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
-        run_plan(*state, rows[whole[i]].name, rows[whole[i]].document, rows[whole[i]].moves);
+        run_plan(*state, rows[whole[i]].name, rows[whole[i]].document, rows[whole[i]].moves, 1, 1);
+    for (size_t i = 0; i < sizeof panels / sizeof panels[0]; i++)
+        run_plan(*state, panels[i].name, panels[i].document, "split(1, vector, 4), stage(b2, panels)", panels[i].kernels,
+                 panels[i].helpers);
 }
 
 /* ---- the choice for a GPU that this machine need not have */
