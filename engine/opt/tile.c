@@ -30,6 +30,7 @@ enum {
 };
 
 static const double UNPACKING = 0.5;   /* loads per operation that unpacks an operand */
+static const double EMBEDDED = 0.6;    /* loads of an element for all lanes that is an operand of the multiply-add */
 static const double COPIES_PAY = 0.75; /* part of the cost under masks: copies also pass through the caches */
 static const double CROWDED =
     1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
@@ -241,12 +242,14 @@ static const bl_node *crowded_loop(facts *f, const bl_target *target, const tili
     return t->row_axis != NULL && is_crowded(target, t->rows, t->columns) ? sliding_loop(f, t) : NULL;
 }
 
-/* Loads per multiply-add of a tile. */
-static double loads_of(const tiling *t, int64_t rows, int64_t columns)
+/* Loads per multiply-add of a tile. With one column a multiply-add is the only reader of the row's element, and AVX-512 (which
+ * has masks) loads it for all lanes as an operand of the instruction. */
+static double loads_of(const tiling *t, const bl_target *target, int64_t rows, int64_t columns)
 {
+    double row_load = t->row_load * (columns == 1 && target->masks && !t->along ? EMBEDDED : 1);
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
     double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
-    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * t->row_load : 1)) /
+    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * row_load : 1)) /
            (double)(rows * columns);
 }
 
@@ -267,7 +270,7 @@ static double register_tile_cost(const void *arg, const int64_t *size)
     bool crowded = t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING;
 
     return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
-                                       .beside = loads_of(t, rows, columns),
+                                       .beside = loads_of(t, r->target, rows, columns),
                                        .latency = sums < 8 ? 0.5 : 0,
                                        .idle = crowded ? CROWDED : 1,
                                        .registers = sums + others,
