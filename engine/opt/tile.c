@@ -192,6 +192,7 @@ typedef struct tiling {
     double cost;   /* with lanes along that axis */
     int sums;      /* number of reductions with the same loops, each with accumulators of its own */
     double row_load, column_load; /* cost of an operand in loads: more than 1 if it is unpacked */
+    bool embeds;                  /* an element of a row can be an operand of the multiply-add */
 } tiling;
 
 /* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share loads. |apart| is their
@@ -242,11 +243,10 @@ static const bl_node *crowded_loop(facts *f, const bl_target *target, const tili
     return t->row_axis != NULL && is_crowded(target, t->rows, t->columns) ? sliding_loop(f, t) : NULL;
 }
 
-/* Loads per multiply-add of a tile. With one column a multiply-add is the only reader of the row's element, and AVX-512 (which
- * has masks) loads it for all lanes as an operand of the instruction. */
-static double loads_of(const tiling *t, const bl_target *target, int64_t rows, int64_t columns)
+/* Loads per multiply-add of a tile. With one column a multiply-add is the only reader of the row's element. */
+static double loads_of(const tiling *t, int64_t rows, int64_t columns)
 {
-    double row_load = t->row_load * (columns == 1 && target->masks && !t->along ? EMBEDDED : 1);
+    double row_load = t->row_load * (columns == 1 && t->embeds ? EMBEDDED : 1);
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
     double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
     return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * row_load : 1)) /
@@ -270,7 +270,7 @@ static double register_tile_cost(const void *arg, const int64_t *size)
     bool crowded = t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING;
 
     return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
-                                       .beside = loads_of(t, r->target, rows, columns),
+                                       .beside = loads_of(t, rows, columns),
                                        .latency = sums < 8 ? 0.5 : 0,
                                        .idle = crowded ? CROWDED : 1,
                                        .registers = sums + others,
@@ -293,6 +293,25 @@ static void tile_choose_tile(tiling *t, const bl_target *target, int64_t vectors
     t->rows = best[1];
 }
 
+/* Can an element of a row be an operand of the multiply-add? AVX-512, which has masks, loads an element for all lanes so. The
+ * iterations of the reduction must read neighbours, since with few columns each element is read again for many tiles. */
+static bool embeds_rows(facts *f, const bl_target *target, const tiling *t)
+{
+    const bl_node *innermost = NULL;
+    bool embeds = target->masks && !t->along && t->row_axis != NULL;
+
+    for (int i = 0; i < f->tune->naxes; i++) {
+        if (bl_binds(f->main, f->tune->axis[i].range))
+            innermost = f->tune->axis[i].range;
+    }
+    for (int i = 0; i < f->naccesses && embeds; i++) {
+        const access *a = &f->access[i];
+        if (a->reduce == f->main && bl_depends(f->tune, a->node, t->row_axis) && !bl_depends(f->tune, a->node, t->lanes_axis))
+            embeds = innermost != NULL && a->node->nsrc < 3 && facts_contiguity(f, a->node, innermost) == 1;
+    }
+    return embeds;
+}
+
 /* The cost of the operands of a tile with |columns|, and the number of its sums. */
 static void weigh_operands(facts *f, const bl_target *target, tiling *t, const bl_node *columns)
 {
@@ -300,6 +319,7 @@ static void weigh_operands(facts *f, const bl_target *target, tiling *t, const b
     t->row_load = t->column_load = 1;
     if (target->groups)
         return;
+    t->embeds = embeds_rows(f, target, t);
     t->row_load += UNPACKING * unpacking(f, t->row_axis);
     t->column_load += UNPACKING * unpacking(f, columns);
 }
