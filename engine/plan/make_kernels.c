@@ -58,7 +58,7 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
     return BL_OK;
 }
 
-/* An earlier panel with the contents of |packed|, a helper of |nest| whose parameters have the slots |slot|; NULL if there is
+/* An earlier panel with the contents of |packed|, a helper of the current nest, which has the slots |slot|; NULL if there is
  * none. Only panels of inputs and states are shared, such as the weight that each step of a recurrent network uses: a panel of a
  * value of the graph would occupy memory between its readers. */
 static const made *find_panel(const compile *c, const bl_packed *packed, const int *slot)
