@@ -8,6 +8,7 @@
  *
  * A sum of products, as in the gradient of a weight that each step of a recurrent network uses, is added product by product: the
  * products of one step by all accumulators, then those of the next. */
+#include "engine/ir/affine.h"
 #include "engine/lower/emit.h"
 
 enum {
@@ -42,20 +43,48 @@ static int list_terms(const bl_node *reduce, int64_t k, int n, const bl_node *te
     return 1;
 }
 
+/* The first product of |member|, if its value is a product or a sum of products. */
+static const bl_node *first_product(const bl_node *member)
+{
+    const bl_node *x = member->src[0];
+
+    while (x->op == BL_OP_ADD)
+        x = x->src[0];
+    return x->op == BL_OP_MUL ? x : NULL;
+}
+
 /* The factor that the first products of two members share; NULL if there is none. */
 static const bl_node *common_factor(const bl_node *a, const bl_node *b)
 {
-    const bl_node *x = a->src[0], *y = b->src[0];
+    const bl_node *x = first_product(a), *y = first_product(b);
 
-    while (x->op == BL_OP_ADD && y->op == BL_OP_ADD) {
-        x = x->src[0];
-        y = y->src[0];
-    }
-    for (int i = 0; x->op == BL_OP_MUL && y->op == BL_OP_MUL && i < 2; i++) {
+    for (int i = 0; x != NULL && y != NULL && i < 2; i++) {
         if (x->src[i] == y->src[0] || x->src[i] == y->src[1])
             return x->src[i];
     }
     return NULL;
+}
+
+/* The load behind the factor of |member| that is not |common|. */
+static const bl_node *load_beside(const bl_node *member, const bl_node *common)
+{
+    const bl_node *product = first_product(member), *x = product->src[product->src[0] == common];
+
+    while (x->op == BL_OP_STACK || x->op == BL_OP_CAST)
+        x = x->src[0];
+    return x->op == BL_OP_LOAD ? x : NULL;
+}
+
+/* Are the elements a constant number of elements apart? Rows at a distance that is known at run time have addresses of their own:
+ * LLVM then loads the elements of all rows first, for want of integer registers, and keeps them on the stack. */
+static bool are_constant_apart(const bl_node *a, const bl_node *b)
+{
+    bl_affine apart;
+
+    if (a == NULL || b == NULL || a->src[0] != b->src[0])
+        return false;
+    bl_affine_difference(&apart, a->src[1], b->src[1]);
+    return !apart.failed && apart.count == 0;
 }
 
 /* The members are summed in the order 0, run, 2 run, .., 1, run + 1, .. The result is the run: |n|, which keeps the order of the
@@ -65,7 +94,8 @@ static int find_run(int n, const bl_node *const *members)
     const bl_node *first = n > 1 ? common_factor(members[0], members[1]) : NULL;
     int run = 1;
 
-    while (first != NULL && run < n && common_factor(members[0], members[run]) == first)
+    while (first != NULL && run < n && common_factor(members[0], members[run]) == first &&
+           are_constant_apart(load_beside(members[0], first), load_beside(members[run], first)))
         run++;
     if (n % run != 0 || n / run >= run)
         return n;
