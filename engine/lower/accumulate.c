@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The order in which a loop adds an iteration's values to its accumulators. Compilers keep the order of the text, so it decides
- * how many values are in registers at a time.
+/* The order in which a loop adds an iteration's values to its accumulators. LLVM mostly keeps the order of the text, so it
+ * decides how many values are in registers at a time.
  *
  * In a register tile of 2 vectors by 12 rows, an iteration multiplies 2 vectors by 12 factors of rows. In the order of the
  * vectors all 12 factors stay in registers for the second vector, and some accumulators do not have room. In the order of the
@@ -18,11 +18,11 @@ enum {
 
 /* Append the products of the sum |node| to |term|, which has |n|. The new number; -1 if a part is no product, or without room.
  * |depth|: levels of additions that are followed. */
-static int list_products(const bl_node *node, int depth, int n, const bl_node **term)
+static int flatten_products(const bl_node *node, int depth, int n, const bl_node **term)
 {
     if (node->op == BL_OP_ADD && depth > 0) {
-        n = list_products(node->src[0], depth - 1, n, term);
-        return n < 0 ? n : list_products(node->src[1], depth - 1, n, term);
+        n = flatten_products(node->src[0], depth - 1, n, term);
+        return n < 0 ? n : flatten_products(node->src[1], depth - 1, n, term);
     }
     if (node->op != BL_OP_MUL || n == MOST_TERMS)
         return -1;
@@ -35,7 +35,7 @@ static int list_terms(const bl_node *reduce, int64_t k, int n, const bl_node *te
 {
     const bl_node *sum = k < reduce->arg ? reduce->src[k] : NULL;
     bool is_free = reduce->sub == BL_OP_ADD && (reduce->dtype == BL_F32 || reduce->dtype == BL_F64);
-    int terms = sum != NULL && is_free && n >= FEWEST_CHAINS ? list_products(sum, MOST_TERMS, 0, term) : -1;
+    int terms = sum != NULL && is_free && n >= FEWEST_CHAINS ? flatten_products(sum, MOST_TERMS, 0, term) : -1;
 
     if (sum == NULL || terms > 0)
         return sum == NULL ? 0 : terms;

@@ -293,8 +293,9 @@ static void tile_choose_tile(tiling *t, const bl_target *target, int64_t vectors
     t->rows = best[1];
 }
 
-/* Can an element of a row be an operand of the multiply-add? AVX-512, which has masks, loads an element for all lanes so. The
- * iterations of the reduction must read neighbours, since with few columns each element is read again for many tiles. */
+/* Can an element of a row be an operand of the multiply-add? AVX-512, which has masks, loads an element for all lanes so, if
+ * it need not be converted. The iterations of the reduction must read neighbours, since with few columns each element is read
+ * again for many tiles. */
 static bool embeds_rows(facts *f, const bl_target *target, const tiling *t)
 {
     const bl_node *innermost = NULL;
@@ -307,7 +308,8 @@ static bool embeds_rows(facts *f, const bl_target *target, const tiling *t)
     for (int i = 0; i < f->naccesses && embeds; i++) {
         const access *a = &f->access[i];
         if (a->reduce == f->main && bl_depends(f->tune, a->node, t->row_axis) && !bl_depends(f->tune, a->node, t->lanes_axis))
-            embeds = innermost != NULL && a->node->nsrc < 3 && facts_contiguity(f, a->node, innermost) == 1;
+            embeds = innermost != NULL && a->node->nsrc < 3 && a->node->dtype == f->main->dtype &&
+                     facts_contiguity(f, a->node, innermost) == 1;
     }
     return embeds;
 }

@@ -11,9 +11,9 @@ typedef struct made {
     const bl_nest *nest;
     const char *name;
     bool helper;
-    bool panel;           /* the kernel writes a packed panel: operand, parameter 0, of other kernels */
-    const bl_node *packs; /* of a panel: the helper before its moves */
-    int section, like;    /* of a panel: compile.section, and 1 + the index of the panel before with the same |packs| */
+    bool panel;  /* the kernel writes a packed panel: operand, parameter 0, of other kernels */
+    int section; /* of a panel: compile.section */
+    int like;    /* of a panel: 1 + the index of the panel before that has the same helper nest; 0: none */
     const bl_node *sink;
     int nparams;
     const int *slot; /* slot of each parameter */
@@ -40,7 +40,7 @@ typedef struct compile {
     bl_arena *arena;
     bl_ptrmap extents; /* maps an extent in the ir to its copy in the plan */
     bl_ptrmap tuned;   /* maps a sink to its nest with moves; equal layers of a model have nests with one sink */
-    bl_ptrmap panels;  /* maps made.packs to 1 + the index of the last panel */
+    bl_ptrmap panels;  /* maps the sink of a helper nest, before its moves, to 1 + the index of its last panel */
     int section;       /* number of the places up to the current nest where a loop begins or ends */
     int *last_write;   /* 1 + the number of the last nest up to the current one that writes the slot; 0: none */
     bl_target target;

@@ -94,7 +94,6 @@ static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_tu
                 .name = bl_arena_printf(c->arena, "%s%s", kernel->prefix, of->nest->name),
                 .helper = true,
                 .panel = !kernel->helper->behind,
-                .packs = kernel->sink,
                 .section = c->section,
                 .like = kernel->helper->behind ? 0 : (int)bl_ptrmap_number(&c->panels, kernel->sink),
                 .helpers = 1,

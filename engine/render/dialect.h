@@ -54,8 +54,9 @@ typedef struct dialect {
     const char *(*where)(bl_arena *arena, operand condition, operand yes, operand no);
     const char *(*load)(bl_arena *arena, place from);
     const char *(*store)(bl_arena *arena, place to, const char *value); /* the result is a statement without its semicolon */
-    /* Load or store a contiguous vector under a mask: only elements whose lane of |open| is true are accessed, and the other
-     * lanes of a loaded vector are 0. The function pointer or its result is NULL if the dialect has no function for the dtype. */
+    /* Load or store a contiguous vector under a mask. An element is read or written only if its lane of |open| is true; the
+     * lanes of elements that are not read are 0. The function pointer or its result is NULL if the dialect has no function for
+     * the dtype. */
     const char *(*load_masked)(bl_arena *arena, place from, const char *open);
     const char *(*store_masked)(bl_arena *arena, place to, const char *value, const char *open);
     /* Access |to.lanes| elements, |stride| apart, by a function call (cold.h). The function pointer or its result is NULL if

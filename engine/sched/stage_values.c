@@ -319,9 +319,9 @@ typedef struct places {
     const stored *store;
 } places;
 
-/* Does the nest of |st| run in phases? A nest with stages does. On a device whose group is one work-item, so does a nest with a
- * reduction, whose result the elements of a row need: such a nest may compute these elements once for each phase, as a softmax
- * does. */
+/* Does the nest of |st| run in phases? It does if it has stages. Without stages it does if it has a reduction and the device's
+ * groups are single work-items. A softmax is an example: the first phase sums the exp of a row, the second one divides by the
+ * sum, and both would compute the exp. */
 static bool has_phases(const sched *s, const stored *st)
 {
     bool reduces = st->prefix != 0;
