@@ -50,6 +50,7 @@ struct bl_cl_team {
     atomic_uint sleepers;
     atomic_bool ends;
     slot slots[SLOTS];
+    int cpu;           /* of the submitter, which the other threads stay off; -1: not known */
     uint32_t nthreads; /* the submitter included */
     uint32_t nstarted;
     member members[]; /* the first is the submitter */
@@ -136,6 +137,21 @@ static void *run_member(void *arg)
 
 /* ---- the submitter */
 
+/* Keep the other threads off the submitter's CPU. Otherwise the system may wake a thread on that CPU, where both take turns until
+ * the load is balanced, some milliseconds later: kernels of 29 us took 54. */
+static void stay_apart(bl_cl_team *team)
+{
+    int cpu = sched_getcpu();
+    cpu_set_t others;
+
+    if (cpu < 0 || cpu == team->cpu || sched_getaffinity(0, sizeof others, &others) != 0)
+        return;
+    CPU_CLR(cpu, &others);
+    for (uint32_t i = 1; i < team->nthreads && CPU_COUNT(&others) > 0; i++)
+        (void)pthread_setaffinity_np(team->members[i].thread, sizeof others, &others);
+    team->cpu = cpu;
+}
+
 static void wake_all(bl_cl_team *team)
 {
     if (atomic_load(&team->sleepers) > 0)
@@ -148,6 +164,7 @@ static void run_together(bl_cl_team *team, const bl_cl_call *call, uint64_t firs
     unsigned number = atomic_load(&team->announced) + 1;
     slot *s = &team->slots[number % SLOTS];
 
+    stay_apart(team);
     atomic_store(&team->done, 0);
     atomic_store(&s->groups, 0); /* a late thread that still reads the slot finds nothing to take */
     atomic_store(&s->number, number);
@@ -219,6 +236,7 @@ bl_status bl_cl_team_create(uint32_t threads, bl_cl_team **out, bl_err *err)
     if (team == NULL)
         return bl_fail(err, BL_ENOMEM, "out of host memory for the threads of a device");
     memset(team, 0, sizeof *team + threads * sizeof(member));
+    team->cpu = -1;
     team->nthreads = threads;
     for (uint32_t i = 1; i < threads; i++) {
         team->members[i].team = team;

@@ -144,11 +144,21 @@ static double unpacking(facts *f, const bl_node *range)
     return products == 0 ? 0 : (double)operations / products;
 }
 
+/* Lanes computed per iteration of |range|. The remainder of a reduction is a vector for each power of two (tile_vectorise), and
+ * each of these takes as long as a whole vector. */
+static double lanes_waste(const bl_node *range, int lanes)
+{
+    int64_t n = bl_extent_of(range);
+
+    return bl_axis_is_output(range) ? nest_waste(n, lanes, 1, 1)
+                                    : (double)((n / lanes + __builtin_popcountll((uint64_t)(n % lanes))) * lanes) / (double)n;
+}
+
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes, double panels)
 {
     double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
     nest_lanes own = {.unpacked = (along / lanes + unpacked - along) * (double)f->total};
-    double waste = nest_waste(bl_extent_of(range), lanes, 1, 1);
+    double waste = lanes_waste(range, lanes);
     uint64_t bit = bl_free_bit(&f->tune->free, range);
 
     for (int i = 0; i < f->naccesses; i++) {

@@ -2,6 +2,9 @@
 /* The team of threads of a CPU device: each group of each launch runs once, after the groups of the launches before. */
 #include "opencl/cl_team.h"
 
+#include "engine/base/clock.h"
+
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -109,6 +112,44 @@ static void test_alone(void **state)
     run_all(true);
 }
 
+/* Buffer 0: how many groups have begun; buffer 1: how many of them run on a thread that may use scalar 0 CPUs. A group
+ * waits for the other one, so that a thread beside the submitter runs one of the two. */
+static void look_at_cpus(const uint64_t *buffers, const int32_t *scalars, void *memory, int32_t g0, int32_t g1, int32_t g2)
+{
+    atomic_int *begun = (atomic_int *)(uintptr_t)buffers[0], *fewer = (atomic_int *)(uintptr_t)buffers[1];
+    int64_t start = bl_clock_ns();
+    cpu_set_t own;
+
+    (void)memory, (void)g0, (void)g1, (void)g2;
+    atomic_fetch_add(begun, 1);
+    while (atomic_load(begun) < 2 && bl_clock_ms(start, bl_clock_ns()) < 10000)
+        (void)sched_yield();
+    if (sched_getaffinity(0, sizeof own, &own) == 0 && CPU_COUNT(&own) == scalars[0])
+        atomic_fetch_add(fewer, 1);
+}
+
+/* The other threads stay off the CPU of the submitter. */
+static void test_apart(void **state)
+{
+    atomic_int begun = 0, fewer = 0;
+    uint64_t buffers[] = {(uint64_t)(uintptr_t)&begun, (uint64_t)(uintptr_t)&fewer};
+    bl_cl_team *team = NULL;
+    bl_err err = {0};
+    cpu_set_t all;
+
+    (void)state;
+    assert_int_equal(0, sched_getaffinity(0, sizeof all, &all));
+    if (CPU_COUNT(&all) < 2)
+        skip();
+    const int32_t scalars[] = {CPU_COUNT(&all) - 1};
+    const bl_cl_call call = {look_at_cpus, buffers, scalars, 0, {2, 1, 1}};
+    assert_int_equal(BL_OK, bl_cl_team_create(2, &team, &err));
+    assert_int_equal(BL_OK, bl_cl_team_run(team, false, 1, &call, NULL, &err));
+    assert_int_equal(2, begun);
+    assert_int_equal(1, fewer);
+    bl_cl_team_destroy(team);
+}
+
 /* Threads that sleep are woken, and a team without work ends at once. */
 static void test_idle(void **state)
 {
@@ -125,6 +166,6 @@ static void test_idle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_together), cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_idle)};
+                                       cmocka_unit_test(test_apart), cmocka_unit_test(test_idle)};
     return cmocka_run_group_tests_name("device/team", tests, NULL, NULL);
 }
