@@ -146,7 +146,7 @@ static void stay_apart(bl_cl_team *team)
 
     if (cpu < 0 || cpu == team->cpu || sched_getaffinity(0, sizeof others, &others) != 0)
         return;
-    CPU_CLR(cpu, &others);
+    CPU_CLR((size_t)cpu, &others);
     for (uint32_t i = 1; i < team->nthreads && CPU_COUNT(&others) > 0; i++)
         (void)pthread_setaffinity_np(team->members[i].thread, sizeof others, &others);
     team->cpu = cpu;

@@ -237,6 +237,8 @@ void bl_cl_find_units(bl_cl_device *dev)
 
     dev->base.info.dot4 = find_dot4(dev, has);
     dev->base.info.masks = (has & HAS_MASKS) != 0 && run_probe(&dev->base, &masked);
+    if (dev->base.info.masks && (dev->base.info.features & BL_FEATURE_EXACT) != 0)
+        dev->base.info.features |= BL_FEATURE_EXACT_EXP; /* prelude_exp in render/opencl_begin.c */
     if (dev->base.info.type == BL_DEVICE_GPU)
         find_mma(dev);
     find_tiles(dev, has);

@@ -102,27 +102,25 @@ static uint32_t horner(writer *w, uint32_t x, int n, const float *coefficients)
     return sum;
 }
 
-/* 2^k for -127 < k < 128. */
-static uint32_t elementary_power_of_two(writer *w, uint32_t k)
-{
-    return put_cast(w, BL_OP_BITCAST, BL_F32, with(w, BL_OP_SHL, BL_I32, with(w, BL_OP_ADD, BL_I32, k, 127), 23));
-}
-
-/* exp(x) = 2^n exp(r), |r| <= ln(2) / 2. 2^n is applied as two factors, so that a denormal result is rounded once. */
+/* exp(x) = 2^n exp(r), |r| <= ln(2) / 2. Adding 1.5 * 2^23 rounds to n, which then is in the lower bits of the sum. 2^n is
+ * applied as two factors, 2^h and 2^(n - h) with h = floor(n / 2), so that a denormal result is rounded once. */
 static uint32_t write_exp(writer *w, uint32_t x)
 {
     static const float p[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 0.5f};
+    const uint64_t one = 0x3f800000, exponent = 0xff800000; /* bits of 1; the exponent and the sign */
     /* beyond these bounds exp is 0 or infinite */
     uint32_t c = elementary_put(w, BL_OP_MIN, BL_F32, 2,
                                 ARGS(elementary_put(w, BL_OP_MAX, BL_F32, 2, ARGS(x, real(w, -104))), real(w, 89)));
-    uint32_t half = elementary_choose(w, BL_F32, is_less(w, c, real(w, 0)), real(w, -0.5f), real(w, 0.5f));
-    uint32_t n = put_cast(w, BL_OP_TRUNC, BL_F32, fma_of(w, c, real(w, 1.44269504089f), half));
+    uint32_t sum = fma_of(w, c, real(w, 1.44269504089f), real(w, 0x1.8p23f));
+    uint32_t n = elementary_add(w, sum, real(w, -0x1.8p23f));
     uint32_t r = fma_of(w, n, real(w, 2.12194440e-4f), fma_of(w, n, real(w, -0.693359375f), c));
     uint32_t y = elementary_add(w, fma_of(w, horner(w, r, 6, p), mul(w, r, r), r), real(w, 1));
-    uint32_t k = put_cast(w, BL_OP_CAST, BL_I32, n), h = with(w, BL_OP_SHR, BL_I32, k, 1);
+    uint32_t bits = put_cast(w, BL_OP_BITCAST, BL_U32, sum);
+    uint32_t h = with(w, BL_OP_AND, BL_U32, with(w, BL_OP_SHL, BL_U32, bits, 22), exponent);
+    uint32_t rest = put_known(w, BL_OP_SUB, BL_U32, 0, 2, ARGS(with(w, BL_OP_SHL, BL_U32, bits, 23), h));
 
-    y = mul(w, y, elementary_power_of_two(w, h));
-    return mul(w, y, elementary_power_of_two(w, put_known(w, BL_OP_SUB, BL_I32, 1, 2, ARGS(k, h))));
+    y = mul(w, y, put_cast(w, BL_OP_BITCAST, BL_F32, with(w, BL_OP_ADD, BL_U32, h, one)));
+    return mul(w, y, put_cast(w, BL_OP_BITCAST, BL_F32, with(w, BL_OP_ADD, BL_U32, rest, one)));
 }
 
 /* log(x) = log(m) + e ln(2), sqrt(1/2) <= m < sqrt(2). */
@@ -212,6 +210,12 @@ static bool elementary_is_function(bl_op op)
     return op == BL_OP_EXP || op == BL_OP_LOG || op == BL_OP_SIN;
 }
 
+/* Can a device compute the function with the bits of its expansion (BL_FEATURE_EXACT_EXP)? */
+static bool is_vector_exp(const bl_inst *inst)
+{
+    return inst->op == BL_OP_EXP && inst->dtype == BL_F32 && inst->lanes >= 4;
+}
+
 /* Expand a function. Narrower dtypes are computed in float32. */
 static uint32_t elementary_write_function(writer *w, const bl_inst *inst, uint32_t x)
 {
@@ -224,7 +228,7 @@ static uint32_t elementary_write_function(writer *w, const bl_inst *inst, uint32
     return narrow ? put_cast(w, BL_OP_CAST, (bl_dtype)inst->dtype, y) : y;
 }
 
-bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bl_lowered **out, bl_err *err)
+bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bool exp, bl_lowered **out, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(ir);
     const bl_linear *from = lowered->linear;
@@ -242,8 +246,10 @@ bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bl_lowered **out,
         const bl_inst *inst = &from->inst[i];
         for (uint32_t k = 0; k < inst->nargs; k++)
             args[k] = to[inst->args[k]];
-        to[i] = elementary_is_function((bl_op)inst->op) && inst->dtype != BL_F64 ? elementary_write_function(&w, inst, args[0])
-                                                                                 : elementary_put_inst(&w, *inst, args);
+        if (elementary_is_function((bl_op)inst->op) && inst->dtype != BL_F64 && !(exp && is_vector_exp(inst)))
+            to[i] = elementary_write_function(&w, inst, args[0]);
+        else
+            to[i] = elementary_put_inst(&w, *inst, args);
     }
     *made = *lowered;
     made->linear = linear;
@@ -252,12 +258,13 @@ bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bl_lowered **out,
     return bl_linear_check(arena, linear, err);
 }
 
-bool bl_lower_is_exact(const bl_linear *linear, bool rounds)
+bool bl_lower_is_exact(const bl_linear *linear, bool rounds, bool exp)
 {
+
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         bool computes = bl_op_get_class((bl_op)inst->op) == BL_CLASS_ALU || inst->op == BL_OP_FOLD;
-        if (inst->op == BL_OP_MATRIX_ADD || elementary_is_function((bl_op)inst->op) ||
+        if (inst->op == BL_OP_MATRIX_ADD || (elementary_is_function((bl_op)inst->op) && !(exp && is_vector_exp(inst))) ||
             (computes && !rounds && bl_dtype_is_float((bl_dtype)inst->dtype)))
             return false;
     }

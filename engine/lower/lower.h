@@ -41,10 +41,12 @@ BL_NODISCARD bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuff
 /* offset.c. The same kernel with one more scalar parameter, the last: the number of its first group along dimension |dim|. */
 BL_NODISCARD bl_status bl_lower_offset(bl_ir *ir, const bl_lowered *lowered, int dim, bl_lowered **out, bl_err *err);
 
-/* elementary.c. The same kernel with EXP, LOG and SIN of float32 and narrower dtypes replaced by arithmetic. */
-BL_NODISCARD bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bl_lowered **out, bl_err *err);
-/* Does the kernel give the same bits on a device and on the interpreter? |rounds|: the device has BL_FEATURE_EXACT. */
-bool bl_lower_is_exact(const bl_linear *linear, bool rounds);
+/* elementary.c. The same kernel with EXP, LOG and SIN of float32 and narrower dtypes replaced by arithmetic. |exp|: except EXP of
+ * vectors of float32, which the device computes with the same bits (BL_FEATURE_EXACT_EXP). */
+BL_NODISCARD bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bool exp, bl_lowered **out, bl_err *err);
+/* Does the kernel give the same bits on a device and, with that arithmetic, on the interpreter? |rounds|: the device has
+ * BL_FEATURE_EXACT; |exp|: and BL_FEATURE_EXACT_EXP. */
+bool bl_lower_is_exact(const bl_linear *linear, bool rounds, bool exp);
 
 /* expand.c. Needs: RANGEs of any kind. Leaves no TILE or VECTOR. */
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);

@@ -101,6 +101,16 @@ int64_t tile_columns_alone(const facts *f, const bl_target *target, int64_t vect
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction. False if no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
+/* grid_order.c: the axis of a product's grid that should be the fastest, or NULL if the order is good. A tile is |high| elements
+ * of |rows| by |wide| elements of |columns|. */
+const bl_node *grid_fastest(facts *f, const bl_target *target, const bl_node *rows, int64_t high, const bl_node *columns,
+                            int64_t wide);
+/* Make the outer part of an axis the fastest axis of the grid; or an axis the slowest. NULL: nothing changes. */
+void grid_make_fastest(bl_tune *tune, const bl_node *axis);
+void grid_make_slowest(bl_tune *tune, const bl_node *part);
+/* An operand of up to so many bytes stays in the last-level cache between the tiles that read it. */
+int64_t grid_kept_bytes(const bl_target *target);
+
 /* pack.c. Pack operands of the main reduction into panels: those that lanes would gather, and, if |large|, contiguous operands
  * that do not fit in the cache of a core. (A column of a matrix touches one page per element.) */
 void panels_write(const facts *before, const bl_target *target, bool large);

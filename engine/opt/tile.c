@@ -11,6 +11,7 @@ enum {
     ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
     GATED_ROWS = 7,  /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
+    FIRST_CACHE = 32768,
     MOST_ROWS = 14,
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
     MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
@@ -24,14 +25,14 @@ enum {
     PART_CACHES = 2,     /* L2 caches that the part of a panel may fill: 0.4 to 1.6 took as long, 3.3 a tenth more */
     PART_TILES = 8,      /* tiles that read a panel from which split-K pays */
     PART_RESULTS = 8,    /* bytes of a panel per byte of a partial sum */
-    KEPT_PANELS = 4,     /* the last-level cache keeps one panel out of this many that would fill it, beside other data */
     PAGE = 4096,         /* bytes */
     FAR_ROWS = 8         /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
 
-static const double UNPACKING = 0.5;   /* loads per operation that unpacks an operand */
-static const double EMBEDDED = 0.6;    /* loads of an element for all lanes that is an operand of the multiply-add */
-static const double COPIES_PAY = 0.75; /* part of the cost under masks: copies also pass through the caches */
+static const double UNPACKING = 0.5;       /* loads per operation that unpacks an operand */
+static const double EMBEDDED = 0.6;        /* loads of an element for all lanes that is an operand of the multiply-add */
+static const double FROM_SECOND_CACHE = 2; /* time of a load, in loads from the first-level cache */
+static const double COPIES_PAY = 0.75;     /* part of the cost under masks: copies also pass through the caches */
 static const double CROWDED =
     1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
 
@@ -202,6 +203,7 @@ typedef struct tiling {
     double cost;   /* with lanes along that axis */
     int sums;      /* number of reductions with the same loops, each with accumulators of its own */
     double row_load, column_load; /* cost of an operand in loads: more than 1 if it is unpacked */
+    int64_t bytes_along;          /* of a row, or of a column, with lanes along the reduction; 0: panels */
     bool embeds;                  /* an element of a row can be an operand of the multiply-add */
 } tiling;
 
@@ -277,10 +279,11 @@ static double register_tile_cost(const void *arg, const int64_t *size)
     const tiling *t = r->t;
     int64_t columns = size[0], rows = size[1], sums = rows * columns * t->sums;
     int64_t others = t->along || 3 * (columns + 2) > sums ? columns + 2 : (sums + 2) / 3;
+    double beside = loads_of(t, rows, columns) * ((rows + columns) * t->bytes_along >= FIRST_CACHE ? FROM_SECOND_CACHE : 1);
     bool crowded = t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING;
 
     return nest_tile_cost(&(nest_tile){.waste = nest_waste(r->extent, rows, r->vectors, columns),
-                                       .beside = loads_of(t, rows, columns),
+                                       .beside = beside,
                                        .latency = sums < 8 ? 0.5 : 0,
                                        .idle = crowded ? CROWDED : 1,
                                        .registers = sums + others,
@@ -436,9 +439,10 @@ static void tile_unroll(const facts *before, const bl_node *crowded)
 static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
     bl_tune *tune = f->tune;
-    const bl_node *columns = NULL;
+    const bl_node *columns = NULL, *fastest = NULL;
 
     t->along = true;
+    t->bytes_along = bl_extent_of(t->lanes_axis) * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype);
     for (int i = tune->naxes - 1; i >= 0 && columns == NULL; i--) {
         const bl_axis *axis = &tune->axis[i];
         if (facts_may_tile(f, axis) && bl_is_fixed(axis->range) && bl_extent_of(axis->range) > 1)
@@ -447,16 +451,18 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     if (columns == NULL)
         return false;
     t->row_axis = choose_rows(f, columns, 0);
-    t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
+    t->columns = ceil_div(bl_extent_of(columns), ceil_div(bl_extent_of(columns), ALONG_TILE));
     if (t->row_axis != NULL) {
         weigh_operands(f, target, t, columns);
         tile_choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
+        fastest = grid_fastest(f, target, t->row_axis, t->rows, columns, t->columns);
         (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t->row_axis), t->rows);
     }
     (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
         return false;
     panels_write(f, target, false);
+    grid_make_fastest(tune, fastest);
     return true;
 }
 
@@ -648,7 +654,7 @@ static int64_t fitting_parts(facts *f, const bl_target *target, const tiling *t,
     int64_t results = bl_free_size(&f->tune->free, f->outputs), panel = t->columns * t->lanes * depth * bytes;
 
     if (target->groups || target->last_cache_bytes == 0 || f->focus != NULL || t->lanes < 2 || !bl_is_fixed(range) ||
-        (uint32_t)f->tune->nparams + 1 >= target->max_params || panel < (int64_t)target->last_cache_bytes / KEPT_PANELS ||
+        (uint32_t)f->tune->nparams + 1 >= target->max_params || panel < grid_kept_bytes(target) ||
         results / (t->rows * t->columns * t->lanes) < PART_TILES)
         return 1;
     enough = panel / (PART_CACHES * (int64_t)target->cache_bytes + 1) + 1;
@@ -677,17 +683,6 @@ static const bl_node *part_sums(facts *f, const bl_target *target, const tiling 
     return NULL;
 }
 
-/* Make |part| the slowest axis of the grid. */
-static void make_last(bl_tune *tune, const bl_node *part)
-{
-    for (int i = 0; part != NULL && i < tune->naxes; i++) {
-        const bl_node *range = tune->axis[i].range;
-        if (range != part && range->sub == BL_AXIS_GLOBAL && bl_axis_precedes(range, part) &&
-            bl_tune_apply_at(tune, BL_ORDER_FASTEST, i, 0))
-            i = -1; /* the order of the axes has changed */
-    }
-}
-
 /* Unroll an axis whose results lie between those of a vector, as for windows two elements apart: the stores of the tile are
  * interleaved to whole vectors (lower/turn.c). */
 static void tile_between(facts *f, const tiling *t)
@@ -712,7 +707,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
     int64_t gated = edges_gated_axes(tune);
-    const bl_node *crowded = NULL, *part = NULL;
+    const bl_node *crowded = NULL, *part = NULL, *fastest = NULL;
 
     facts before = *f;
     if (edges_of_windows(f, target)) {
@@ -744,6 +739,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     }
     if (f->main == NULL)
         return false;
+    if (t.row_axis != NULL && part == NULL)
+        fastest = grid_fastest(f, target, t.row_axis, t.rows, t.lanes_axis, t.columns * t.lanes);
     crowded = crowded_loop(f, target, &t);
     if (t.window != NULL)
         tile_between(f, &t);
@@ -763,6 +760,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     panels_write(&before, target, true);
     tile_unroll(&before, crowded);
-    make_last(tune, part);
+    grid_make_slowest(tune, part);
+    grid_make_fastest(tune, fastest);
     return true;
 }

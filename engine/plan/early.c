@@ -3,6 +3,7 @@
  * interpreter.  The plan is then ready at once.  A plan with only compiled kernels supersedes the first plan between two
  * runs (server/ops/promote.c). */
 #include "engine/plan/compile.h"
+#include "engine/render/render.h"
 
 #include <stdlib.h>
 
@@ -30,10 +31,10 @@ static int shorter_first(const void *a, const void *b)
 }
 
 /* The time of a launch on the interpreter, at the largest sizes. */
-static double interpreted_seconds(const compile *c, const made *m, const int64_t *most)
+static double interpreted_seconds(const compile *c, const bl_lowered *lowered, const int64_t *most)
 {
-    const bl_linear *linear = m->lowered->linear;
-    const int64_t *runs = bl_cost_runs(c->arena, m->lowered, c->graph->nvars, most);
+    const bl_linear *linear = lowered->linear;
+    const int64_t *runs = bl_cost_runs(c->arena, lowered, c->graph->nvars, most);
     double ns = 0;
 
     for (uint32_t i = 0; runs != NULL && i < linear->ninst; i++)
@@ -56,16 +57,30 @@ static bool rounds(const compile *c)
     return (c->dev->info.features & BL_FEATURE_EXACT) != 0;
 }
 
+static bool has_exact_exp(const compile *c)
+{
+    return (c->dev->info.features & BL_FEATURE_EXACT_EXP) != 0;
+}
+
+/* The kernel that the interpreter runs in place of |lowered|: where the device computes exp with the bits of its expansion, the
+ * interpreter runs the expansion. */
+static bl_status interpreted_form(const compile *c, bl_lowered *lowered, bl_lowered **out)
+{
+    *out = lowered;
+    return rounds(c) && has_exact_exp(c) ? bl_lower_exact(c->ir, lowered, false, out, c->err) : BL_OK;
+}
+
 static bl_status early_make_exact(const compile *c, made *m, const int64_t *most)
 {
-    bl_lowered *before = m->lowered;
+    bl_lowered *interpreted = NULL;
 
-    if (bl_lower_is_exact(before->linear, true) || interpreted_seconds(c, m, most) > SECONDS_OF_A_KERNEL)
+    if (bl_lower_is_exact(m->lowered->linear, true, has_exact_exp(c)) ||
+        interpreted_seconds(c, m->lowered, most) > SECONDS_OF_A_KERNEL)
         return BL_OK;
-    BL_TRY(bl_lower_exact(c->ir, before, &m->lowered, c->err));
-    if (interpreted_seconds(c, m, most) > SECONDS_OF_A_KERNEL)
-        m->lowered = before;
-    return BL_OK;
+    BL_TRY(bl_lower_exact(c->ir, m->lowered, false, &interpreted, c->err));
+    if (interpreted_seconds(c, interpreted, most) > SECONDS_OF_A_KERNEL)
+        return BL_OK;
+    return bl_lower_exact(c->ir, m->lowered, has_exact_exp(c), &m->lowered, c->err);
 }
 
 /* Remove the library functions of a kernel once for all nests that share the kernel; |exact| maps kernels to their exact
@@ -126,9 +141,12 @@ static bl_status find_candidates(compile *c, candidate *all, int *n)
     for (int i = 0; i < c->nmade; i++) {
         int like = compile_first_like(c, i);
         bl_kernel_source source = compile_source(c, &c->made[i]);
-        double seconds = (double)launches[i] * interpreted_seconds(c, &c->made[i], most);
-        bool fits = !random || bl_lower_is_exact(c->made[i].lowered->linear, rounds(c));
+        bool fits = !random || bl_lower_is_exact(c->made[i].lowered->linear, rounds(c), has_exact_exp(c));
+        bl_lowered *interpreted = NULL;
+        double seconds;
 
+        BL_TRY(interpreted_form(c, c->made[i].lowered, &interpreted));
+        seconds = (double)launches[i] * interpreted_seconds(c, interpreted, most);
         number[i] = like < i ? number[like] : -1;
         if (like == i && fits && bl_kernel_wants_compiling(c->dev, &source)) {
             number[i] = *n;
@@ -166,9 +184,13 @@ bl_status compile_early(compile *c)
     BL_TRY(find_candidates(c, all, &n));
     n = early_choose(c, all, n);
     for (int i = 0; i < n; i++) {
-        bl_kernel_source source = compile_source(c, &c->made[all[i].made]);
+        const made *m = &c->made[all[i].made];
+        bl_lowered *interpreted = NULL;
+        bl_kernel_source source;
         bl_err ignored = {0}; /* on failure the kernel is compiled: the interpreter lacks memory for it */
 
+        BL_TRY(interpreted_form(c, m->lowered, &interpreted));
+        source = bl_render_source(interpreted->linear, &c->dev->info, m->source.data, m->source.len);
         if (bl_kernel_create(c->dev->stand_in, &source, &c->plan->kernels[all[i].made], &ignored) != BL_OK)
             c->plan->kernels[all[i].made] = NULL;
     }

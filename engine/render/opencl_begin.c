@@ -97,9 +97,8 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
 }
 
 /* exp. AVX-512 scales a number by a power of two in one instruction (vscalefps), which also rounds to subnormals and overflows:
- * 14 instructions, where PoCL's function takes 28. The polynomial is that of Cephes (lower/elementary.c), and n is rounded by
- * adding and subtracting 1.5 * 2^23. The bounds are first operands of vmaxps and vminps, which give the second one if it is NaN.
- */
+ * 14 instructions, where PoCL's function takes 28. Otherwise each step is that of lower/elementary.c, so the bits are the same
+ * (BL_FEATURE_EXACT_EXP). The bounds are first operands of vmaxps and vminps, which give the second one if it is NaN. */
 static void prelude_exp(bl_text *out, const char *real, int lanes)
 {
     bool instruction = is_x86_vector(real, lanes);

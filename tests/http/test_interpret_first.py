@@ -2,6 +2,7 @@
 """A small graph without compiled kernels is interpreted at once; the compiled kernels replace the interpreter between two
 runs."""
 
+import math
 import os
 import pathlib
 import subprocess
@@ -34,6 +35,12 @@ DRAWS = [drawn("uniform", {}), drawn("uniform", {"low": -0.3, "high": 1.7}), dra
          drawn("uniform", {"dtype": "float16"}), drawn("normal", {"dtype": "bfloat16"}), drawn("randint", {"high": 1000}), drawn("normal", {"dtype": "float64"}),
          *(drawn("normal", {}, op) for op in ("exp", "sin", "tanh", "gelu", "softmax", "std", "cumsum", "sigmoid")),
          *(drawn("uniform", {"low": 1e-3, "high": 90}, op) for op in ("log", "exp", "cos", "sqrt", "reciprocal", "mean"))]
+
+
+# Results of exp from 0 over denormals to infinity, and ties of the rounded exponent. 1,024 of them are whole vectors.
+EXPONENTS = [-1e30, -104.5, -103.98, -103.9, 89.5, 88.7228, 88.73, 0, 1e-30, *(k * math.log(2) / 2 for k in range(-300, 257)),
+             *(-104 + i * 193 / 457 for i in range(458))]
+EXPONENTIALS = {"inputs": {"x": EXPONENTS}, "nodes": [{"id": "y", "op": "exp", "in": ["x"]}, {"id": "z", "op": "sigmoid", "in": ["x"]}], "outputs": ["y", "z"]}
 
 
 PROGRAM = {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 7.5]}], "outputs": ["y"]}
@@ -108,6 +115,15 @@ class InterpretFirst(unittest.TestCase):
                          [document for document, (_, stats) in zip(DRAWS, first) if not stats["interpreted"]])
         for document, (outputs, _) in zip(DRAWS, first):
             self.assertEqual(outputs, self.until_compiled(server, document), document)
+
+    def test_exponentials_have_the_bits_of_compiled_kernels(self):
+        server = self.serve()
+        outputs, stats = self.run_it(server, EXPONENTIALS)
+        self.assertEqual((1, 1024), (stats["interpreted"], len(EXPONENTS)))
+        self.assertEqual(outputs, self.until_compiled(server, EXPONENTIALS))
+        for x, y in zip(EXPONENTS, outputs["y"]):
+            if -87 < x < 88:
+                self.assertLess(abs(y / math.exp(x) - 1), 4e-7 + abs(x) * 1e-7, x)
 
     def test_new_random_operations_wait_for_no_compiler(self):
         server = self.serve()

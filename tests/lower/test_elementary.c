@@ -39,12 +39,12 @@ static void run(const char *op, const float *x, float *y, uint32_t n)
     snprintf(own, sizeof own, text, op);
     if (read_linear(bl_ir_arena(ir), own, strlen(own), &from.linear, &err) != BL_OK)
         fail_msg("%s", err.text);
-    assert_false(bl_lower_is_exact(from.linear, true));
-    if (bl_lower_exact(ir, &from, &exact, &err) != BL_OK ||
+    assert_false(bl_lower_is_exact(from.linear, true, false));
+    if (bl_lower_exact(ir, &from, false, &exact, &err) != BL_OK ||
         bl_interp_compile(bl_ir_arena(ir), exact->linear, &code, &err) != BL_OK)
         fail_msg("%s", err.text);
-    assert_true(bl_lower_is_exact(exact->linear, true));
-    assert_false(bl_lower_is_exact(exact->linear, false));
+    assert_true(bl_lower_is_exact(exact->linear, true, false));
+    assert_false(bl_lower_is_exact(exact->linear, false, false));
     launch.scratch = aligned_alloc(16, (bl_interp_scratch(code) + 15) / 16 * 16);
     if (bl_interp_run(code, &launch, &err) != BL_OK)
         fail_msg("%s", err.text);
