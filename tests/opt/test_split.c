@@ -137,6 +137,15 @@ static void run_plan(bl_device *dev, const char *name, const char *document, con
         "}, " more "'nodes': [" NODE("m", "matmul", "'x', " first, "") ", " NODE("r", "relu", "'m'", "") ", " NODE(              \
             "z", "matmul", "'r', " second, "") ", " NODE("w1", "add", first ", 1", "") "], 'outputs': ['z']}"
 
+/* Products by one weight: before a loop, in its body, and after it. */
+#define RECURRENCE                                                                                                               \
+    DOC(IN("x", "float32", 12, 64) ", " IN("w", "float32", 64, 64),                                                              \
+        NODE("h", "matmul", "'x', 'w'", "") ", " NODE(                                                                           \
+            "l", "scan", "'h', 'w'",                                                                                             \
+            "'length': 5, 'body': {'inputs': ['h', 'w'], 'nodes': [" NODE("m", "matmul", "'h', 'w'", "") ", " NODE(              \
+                "n", "mul", "'m', 0.05", "") "], 'outputs': ['n']}") ", " NODE("y", "matmul", "'l', 'w'", ""),                   \
+        "'y'")
+
 /* Panels of inputs and states: equal ones are packed once. */
 static const struct {
     const char *name, *document;
@@ -146,6 +155,8 @@ static const struct {
     {"two weights", CHAIN(", " IN("v", "float32", 64, 64) ", " IN("w", "float32", 64, 64), "'v'", "'w'", ""), 2, 2},
     {"a state that is updated",
      CHAIN("", "'w'", "'w'", "'state': {'w': {'dtype': 'float32', 'shape': [64, 64]}}, 'updates': {'w': 'w1'}, "), 3, 1},
+    {"a weight before, in and after a loop: each part of the plan has its panel, the body in each of five steps", RECURRENCE, 7,
+     7},
 };
 
 static void test_device(void **state)
