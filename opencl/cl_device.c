@@ -20,6 +20,7 @@ static void cl_device_destroy(bl_device *base)
 
     bl_cl_session_close(dev);
     bl_cl_team_destroy(dev->team);
+    bl_cl_slabs_fini(&dev->slabs);
     pthread_mutex_destroy(&dev->lock);
     free(dev->identity);
     free(dev->cache);
@@ -67,6 +68,7 @@ static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platf
     dev->platform = platform;
     dev->id = id;
     pthread_mutex_init(&dev->lock, NULL);
+    bl_cl_slabs_init(&dev->slabs);
     if (!bl_cl_describe(dev, why)) {
         cl_device_destroy(&dev->base);
         return BL_OK;

@@ -6,27 +6,37 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, MIN_ALIGN = 64 /* MIN_ALIGN: one 512-bit vector */ };
+enum { MIN_ALIGN = 64 }; /* one 512-bit vector */
 
-/* Allocates memory that a CPU device can use in place. Large blocks use huge pages if the system has free huge pages. */
-static void *host_alloc(size_t bytes, size_t align)
+/* Is a buffer of |bytes| a block of a slab? AddressSanitizer sees an access outside of a buffer only if each has its own memory.
+ */
+static bool in_slab(size_t bytes)
 {
-    void *storage = NULL;
-    size_t padded;
+#if defined(__SANITIZE_ADDRESS__)
+    (void)bytes;
+    return false;
+#else
+    return bytes >= BL_CL_LEAST_BLOCK && bytes < BL_CL_HUGE_PAGE;
+#endif
+}
 
-    if (bytes >= HUGE_PAGE)
-        align = HUGE_PAGE;
-    else if (align < MIN_ALIGN)
-        align = MIN_ALIGN;
+/* Allocates memory that a CPU device can use in place. */
+static void *host_alloc(bl_cl_device *dev, size_t bytes)
+{
+    size_t align = dev->base.info.alignment < MIN_ALIGN ? MIN_ALIGN : dev->base.info.alignment, padded;
+
     if (bl_fault_hit(BL_FAULT_ALLOC) || !bl_size_align(bytes, MIN_ALIGN, &padded))
         return NULL;
-    if (posix_memalign(&storage, align, padded) != 0)
-        return NULL;
-    if (bytes >= HUGE_PAGE)
-        (void)madvise(storage, padded, MADV_HUGEPAGE); /* only a hint: the memory works without it */
-    return storage;
+    return in_slab(bytes) ? bl_cl_slabs_alloc(&dev->slabs, padded) : bl_cl_huge_alloc(padded, align);
+}
+
+static void host_free(bl_cl_device *dev, void *storage, size_t bytes)
+{
+    if (storage != NULL && in_slab(bytes))
+        bl_cl_slabs_free(&dev->slabs, storage, bytes);
+    else
+        free(storage);
 }
 
 /* Maps the buffer for its whole life, for drivers that do not promise that the host sees a buffer in place. */
@@ -62,7 +72,7 @@ static bl_status create_memory(bl_cl_device *dev, const bl_cl_session *session, 
     cl_int rc = CL_SUCCESS;
 
     if (dev->base.info.host_memory) {
-        buffer->storage = host_alloc(buffer->base.bytes, dev->base.info.alignment);
+        buffer->storage = host_alloc(dev, buffer->base.bytes);
         if (buffer->storage == NULL)
             return bl_fail(err, BL_ENODEVMEM, "out of host memory for a buffer of %zu bytes", buffer->base.bytes);
         flags |= CL_MEM_USE_HOST_PTR;
@@ -136,7 +146,7 @@ void bl_cl_dealloc(bl_buffer *base)
         bl_cl_quiesce(dev); /* submitted commands that write to the buffer may still run */
     if (buffer->mem != NULL)
         (void)dev->cl.ReleaseMemObject(buffer->mem);
-    free(buffer->storage);
+    host_free(dev, buffer->storage, buffer->base.bytes);
     free(buffer);
 }
 

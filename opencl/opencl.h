@@ -7,6 +7,7 @@
 
 #include "engine/base/text.h"
 #include "engine/device/device.h"
+#include "opencl/cl_slabs.h"
 #include "opencl/cl_team.h"
 
 #include <CL/cl.h>
@@ -49,6 +50,7 @@ typedef struct bl_cl_device {
     bool pending;                 /* a submission has not been waited for; worker thread only */
     bl_cl_timing *timings;        /* list of timed submissions that have not been waited for */
     atomic_uint_fast64_t serials; /* serial number of the last buffer */
+    bl_cl_slabs slabs;            /* memory of buffers smaller than a huge page, if the host can address them */
     bl_cl_team *team;             /* runs the machine code of functions; NULL: launches go through the queue */
     bool coherent;                /* the host sees buffers without mapping them (PoCL) */
     bool fuses;                   /* fma() is one instruction instead of a library function */
