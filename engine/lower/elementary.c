@@ -260,7 +260,6 @@ bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bool exp, bl_lowe
 
 bool bl_lower_is_exact(const bl_linear *linear, bool rounds, bool exp)
 {
-
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         bool computes = bl_op_get_class((bl_op)inst->op) == BL_CLASS_ALU || inst->op == BL_OP_FOLD;

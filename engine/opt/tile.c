@@ -7,11 +7,11 @@
 
 enum {
     UNROLL = 4,
-    SMALL_LOOP = 5,  /* an innermost loop of a reduction this short is unrolled completely */
-    ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
-    GATED_ROWS = 7,  /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
-    CACHE_LINE = 64, /* bytes */
-    FIRST_CACHE = 32768,
+    SMALL_LOOP = 5,      /* an innermost loop of a reduction this short is unrolled completely */
+    ALONG_TILE = 5,      /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
+    GATED_ROWS = 7,      /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
+    CACHE_LINE = 64,     /* bytes */
+    FIRST_CACHE = 32768, /* bytes of a first-level cache */
     MOST_ROWS = 14,
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
     MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
