@@ -221,7 +221,7 @@ bl_status bl_cl_team_run(bl_cl_team *team, bool alone, uint32_t n, const bl_cl_c
         }
         if (nanoseconds != NULL) {
             int64_t end = bl_clock_ns();
-            nanoseconds[i] = (uint64_t)(end - begin);
+            nanoseconds[i] = groups == 0 ? 0 : (uint64_t)(end - begin); /* not the time of reading the clock */
             begin = end;
         }
     }
