@@ -11,13 +11,13 @@ enum { MIN_ALIGN = 64 }; /* one 512-bit vector */
 
 /* Is a buffer of |bytes| a block of a slab? AddressSanitizer sees an access outside of a buffer only if each has its own memory.
  */
-static bool in_slab(size_t bytes)
+static bool in_slab(const bl_cl_device *dev, size_t bytes)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    (void)bytes;
+    (void)dev, (void)bytes;
     return false;
 #else
-    return bytes >= BL_CL_LEAST_BLOCK && bytes < BL_CL_HUGE_PAGE;
+    return bytes >= BL_CL_LEAST_BLOCK && bytes < BL_CL_HUGE_PAGE && dev->base.info.alignment <= BL_CL_BLOCK_ALIGN;
 #endif
 }
 
@@ -28,12 +28,12 @@ static void *host_alloc(bl_cl_device *dev, size_t bytes)
 
     if (bl_fault_hit(BL_FAULT_ALLOC) || !bl_size_align(bytes, MIN_ALIGN, &padded))
         return NULL;
-    return in_slab(bytes) ? bl_cl_slabs_alloc(&dev->slabs, padded) : bl_cl_huge_alloc(padded, align);
+    return in_slab(dev, bytes) ? bl_cl_slabs_alloc(&dev->slabs, padded) : bl_cl_huge_alloc(padded, align);
 }
 
 static void host_free(bl_cl_device *dev, void *storage, size_t bytes)
 {
-    if (storage != NULL && in_slab(bytes))
+    if (storage != NULL && in_slab(dev, bytes))
         bl_cl_slabs_free(&dev->slabs, storage, bytes);
     else
         free(storage);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "opencl/cl_slabs.h"
 
+#include "engine/base/fault.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PAGES = BL_CL_SLAB / PAGE, WORD = 64 };
+enum { PAGE = BL_CL_BLOCK_ALIGN, PAGES = BL_CL_SLAB / PAGE, WORD = 64 };
 
 struct bl_cl_slab {
     bl_cl_slab *next;
@@ -49,7 +51,7 @@ static uint32_t find_free(const bl_cl_slab *slab, uint32_t n)
 
 static bl_cl_slab *new_slab(bl_cl_slabs *slabs)
 {
-    bl_cl_slab *slab = calloc(1, sizeof *slab);
+    bl_cl_slab *slab = bl_calloc(1, sizeof *slab);
 
     if (slab == NULL)
         return NULL;
@@ -112,12 +114,6 @@ void bl_cl_slabs_init(bl_cl_slabs *slabs)
 
 void bl_cl_slabs_fini(bl_cl_slabs *slabs)
 {
-    while (slabs->first != NULL) {
-        bl_cl_slab *slab = slabs->first;
-        slabs->first = slab->next;
-        free(slab->memory);
-        free(slab);
-    }
     pthread_mutex_destroy(&slabs->lock);
 }
 

@@ -11,7 +11,8 @@
 enum {
     BL_CL_HUGE_PAGE = 2 << 20,
     BL_CL_SLAB = 8 * BL_CL_HUGE_PAGE, /* bytes of a slab */
-    BL_CL_LEAST_BLOCK = 64 << 10      /* smaller blocks would keep huge pages for few bytes */
+    BL_CL_LEAST_BLOCK = 64 << 10,     /* smaller blocks would keep huge pages for few bytes */
+    BL_CL_BLOCK_ALIGN = 4096
 };
 
 typedef struct bl_cl_slab bl_cl_slab;
@@ -22,8 +23,8 @@ typedef struct bl_cl_slabs {
 } bl_cl_slabs;
 
 void bl_cl_slabs_init(bl_cl_slabs *slabs);
-void bl_cl_slabs_fini(bl_cl_slabs *slabs); /* no block is in use */
-/* A block of |bytes|, of BL_CL_LEAST_BLOCK to BL_CL_HUGE_PAGE, at a multiple of 4 KiB. NULL: out of host memory. */
+void bl_cl_slabs_fini(bl_cl_slabs *slabs); /* no block is in use, so there is no slab */
+/* A block of |bytes|, of BL_CL_LEAST_BLOCK to BL_CL_HUGE_PAGE, at a multiple of BL_CL_BLOCK_ALIGN. NULL: out of host memory. */
 void *bl_cl_slabs_alloc(bl_cl_slabs *slabs, size_t bytes);
 /* Free a block of |bytes|. A slab without blocks goes back to the system. */
 void bl_cl_slabs_free(bl_cl_slabs *slabs, void *block, size_t bytes);

@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 enum {
-    SPINS = 2000, /* looks at a word before a thread sleeps or yields: some 50 us, as long as a launch of a small kernel */
-    SHARES = 4,   /* shares of a launch for each thread: the others take what a late thread has left */
-    SLOTS = 64,   /* launches that a thread may be late before its slot has another launch */
+    SPINS = 2000,   /* looks at a word before a thread sleeps or yields: some 50 us, as long as a launch of a small kernel */
+    SHARES = 4,     /* shares of a launch for each thread: the others take what a late thread has left */
+    MOST_APART = 8, /* threads of a team whose threads are kept off the submitter's CPU: a system call for each */
+    SLOTS = 64,     /* launches that a thread may be late before its slot has another launch */
     LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
     NUMBER = 32,           /* the ticket has the number of the launch from this bit on */
     PIECE = 1 << 30        /* most groups of a ticket, which counts them in its lower 32 bits; a larger launch runs in pieces */
@@ -138,13 +139,14 @@ static void *run_member(void *arg)
 /* ---- the submitter */
 
 /* Keep the other threads off the submitter's CPU. Otherwise the system may wake a thread on that CPU, where both take turns until
- * the load is balanced, some milliseconds later: kernels of 29 us took 54. */
+ * the load is balanced, some milliseconds later: kernels of 29 us took 54. In a large team one thread matters little, and the
+ * system calls would cost more. */
 static void stay_apart(bl_cl_team *team)
 {
     int cpu = sched_getcpu();
     cpu_set_t others;
 
-    if (cpu < 0 || cpu == team->cpu || sched_getaffinity(0, sizeof others, &others) != 0)
+    if (team->nthreads > MOST_APART || cpu < 0 || cpu == team->cpu || sched_getaffinity(0, sizeof others, &others) != 0)
         return;
     CPU_CLR((size_t)cpu, &others);
     for (uint32_t i = 1; i < team->nthreads && CPU_COUNT(&others) > 0; i++)

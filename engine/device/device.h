@@ -37,7 +37,7 @@ enum {
     /* Float addition, multiplication, division, fma, square root and conversion round once, as in IEEE 754, denormals included,
      * and the compiler does not contract operations. Results then have the same bits as the interpreter's. */
     BL_FEATURE_EXACT = 16,
-    BL_FEATURE_EXACT_EXP = 32 /* so has exp of 4, 8 or 16 float32, which is that of lower/elementary.c */
+    BL_FEATURE_EXACT_EXP = 32 /* exp of 4, 8 or 16 float32 has the bits of its expansion in lower/elementary.c */
 };
 
 /* The kind of a matrix unit. A matrix unit multiplies small matrices in one instruction (c += a * b); the kind says how a

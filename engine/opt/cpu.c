@@ -127,8 +127,8 @@ static void tile_columns(facts *f, const bl_target *target)
                                tile_columns_alone(f, target, bl_extent_of(outer), facts_groups(tune, outer, NULL)));
 }
 
-/* Unroll a gather: an axis on which a looked-up position depends, and that has no lanes, over short rows whose elements are read
- * in order. */
+/* Unroll a gather of short rows by the axis of the rows: an axis without lanes on which the gathered position depends. Each row
+ * is contiguous. */
 static void tile_gathered(facts *f)
 {
     bl_tune *tune = f->tune;

@@ -9,7 +9,7 @@ enum {
     UNROLL = 4,
     SMALL_LOOP = 5,      /* an innermost loop of a reduction this short is unrolled completely */
     ALONG_TILE = 5,      /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
-    GATED_ROWS = 7,      /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
+    GATED_ROWS = 7,      /* reuse of an axis that bounds a loop: with a tile of its rows, the loop is not trimmed */
     CACHE_LINE = 64,     /* bytes */
     FIRST_CACHE = 32768, /* bytes of a first-level cache */
     MOST_ROWS = 14,
