@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A launch of several groups has a ticket, a 64-bit counter: the number of the launch in the upper half, and the next free group
- * in the lower half. A thread adds a number of groups to the ticket and then runs these groups; the submitting thread does the
- * same. The launch ends when all groups are done. A thread that has taken no groups does not delay the end, for example a thread
- * that is still asleep. A launch of one group runs on the submitting thread. */
+/* The groups of a launch are divided into regions, at most one for each thread. A region has a ticket, a 64-bit counter: the
+ * number of the launch in the upper half, and the next free group in the lower half. A thread adds a number of groups to the
+ * ticket and then runs these groups; the submitting thread does the same. A thread begins with its own region, so that its core
+ * still has in its cache what the same groups read or wrote before; then it takes what the others have left. The launch ends
+ * when all groups are done. A thread that has taken no groups does not delay the end, for example a thread that is still
+ * asleep. A launch of one group runs on the submitting thread. */
 #include "opencl/cl_team.h"
 
 #include "engine/base/clock.h"
@@ -21,6 +23,7 @@
 enum {
     SPINS = 2000,   /* looks at a word before a thread sleeps or yields: some 50 us, as long as a launch of a small kernel */
     SHARES = 4,     /* shares of a launch for each thread: the others take what a late thread has left */
+    REGIONS = 8,    /* most regions of a launch: at its end, each thread looks at all of them */
     MOST_APART = 8, /* threads of a team whose threads are kept off the submitter's CPU: a system call for each */
     SLOTS = 64,     /* launches that a thread may be late before its slot has another launch */
     LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
@@ -37,6 +40,10 @@ typedef struct slot {
     const bl_cl_call *_Atomic call;
 } slot;
 
+typedef struct region {
+    _Alignas(64) atomic_uint_fast64_t ticket;
+} region;
+
 typedef struct member {
     bl_cl_team *team;
     pthread_t thread;
@@ -45,7 +52,7 @@ typedef struct member {
 } member;
 
 struct bl_cl_team {
-    _Alignas(64) atomic_uint_fast64_t ticket;
+    region regions[REGIONS];
     _Alignas(64) atomic_uint done;      /* groups of the current launch that are done */
     _Alignas(64) atomic_uint announced; /* the number of the last launch; sleeping threads wait for the next one */
     atomic_uint sleepers;
@@ -53,6 +60,7 @@ struct bl_cl_team {
     slot slots[SLOTS];
     int cpu;           /* of the submitter, which the other threads stay off; -1: not known */
     uint32_t nthreads; /* the submitter included */
+    uint32_t nregions;
     uint32_t nstarted;
     member members[]; /* the first is the submitter */
 };
@@ -82,28 +90,44 @@ static void run_groups(const bl_cl_call *call, void *memory, uint64_t first, uin
     }
 }
 
-/* Take a share of the announced launch and run it. False if there is none. */
-static bool run_share(bl_cl_team *team, const member *m)
+/* The first group after region |which| of a launch of |groups| groups. */
+static uint32_t region_end(const bl_cl_team *team, uint32_t groups, uint32_t which)
 {
-    uint64_t ticket = atomic_load(&team->ticket);
-    const slot *s = &team->slots[(ticket >> NUMBER) % SLOTS];
-    uint32_t share = atomic_load(&s->share), groups = atomic_load(&s->groups), first, last;
+    return (uint32_t)((uint64_t)groups * (which + 1) / team->nregions);
+}
 
-    if (atomic_load(&s->number) != ticket >> NUMBER || (uint32_t)ticket >= groups)
+/* Take a share of the announced launch from a region and run it. False if the region has none. */
+static bool run_share(bl_cl_team *team, const member *m, uint32_t which)
+{
+    atomic_uint_fast64_t *next = &team->regions[which].ticket;
+    uint64_t ticket = atomic_load(next);
+    const slot *s = &team->slots[(ticket >> NUMBER) % SLOTS];
+    uint32_t share = atomic_load(&s->share), end = region_end(team, atomic_load(&s->groups), which), first, last;
+
+    if (atomic_load(&s->number) != ticket >> NUMBER || (uint32_t)ticket >= end)
         return false;
-    ticket = atomic_fetch_add(&team->ticket, share); /* of that launch, or of a later one */
+    ticket = atomic_fetch_add(next, share); /* of that launch, or of a later one */
     s = &team->slots[(ticket >> NUMBER) % SLOTS];
-    groups = atomic_load(&s->groups);
+    end = region_end(team, atomic_load(&s->groups), which);
     const bl_cl_call *call = atomic_load(&s->call);
     uint64_t base = atomic_load(&s->first);
     first = (uint32_t)ticket;
     /* a launch with an open share keeps its slot */
-    if (atomic_load(&s->number) != ticket >> NUMBER || first >= groups)
+    if (atomic_load(&s->number) != ticket >> NUMBER || first >= end)
         return false;
-    last = groups - first < share ? groups : first + share;
+    last = end - first < share ? end : first + share;
     run_groups(call, m->memory, base + first, base + last);
     atomic_fetch_add(&team->done, last - first);
     return true;
+}
+
+/* Run shares of the announced launch, those of the own region first, until none is left. */
+static void run_shares(bl_cl_team *team, const member *m)
+{
+    uint32_t own = (uint32_t)(m - team->members) % team->nregions, empty = 0;
+
+    while (empty < team->nregions)
+        empty = run_share(team, m, (own + empty) % team->nregions) ? 0 : empty + 1;
 }
 
 /* ---- the other threads */
@@ -129,8 +153,7 @@ static void *run_member(void *arg)
 
     while (!atomic_load(&team->ends)) {
         unsigned seen = atomic_load(&team->announced);
-        while (run_share(team, m))
-            continue;
+        run_shares(team, m);
         await_launch(team, seen);
     }
     return NULL;
@@ -174,11 +197,11 @@ static void run_together(bl_cl_team *team, const bl_cl_call *call, uint64_t firs
     atomic_store(&s->first, first);
     atomic_store(&s->share, groups / (team->nthreads * SHARES) + 1);
     atomic_store(&s->groups, groups);
-    atomic_store(&team->ticket, (uint64_t)number << NUMBER);
+    for (uint32_t i = 0; i < team->nregions; i++)
+        atomic_store(&team->regions[i].ticket, (uint64_t)number << NUMBER | (i == 0 ? 0 : region_end(team, groups, i - 1)));
     atomic_store(&team->announced, number);
     wake_all(team);
-    while (run_share(team, &team->members[0]))
-        continue;
+    run_shares(team, &team->members[0]);
     for (int i = 0; atomic_load(&team->done) < groups; i++) {
         if (i < SPINS)
             pause_thread();
@@ -240,6 +263,7 @@ bl_status bl_cl_team_create(uint32_t threads, bl_cl_team **out, bl_err *err)
     memset(team, 0, sizeof *team + threads * sizeof(member));
     team->cpu = -1;
     team->nthreads = threads;
+    team->nregions = threads < REGIONS ? threads : REGIONS;
     for (uint32_t i = 1; i < threads; i++) {
         team->members[i].team = team;
         if (pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]) != 0) {

@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS = 4, LAUNCHES = 200, ROUNDS = 100, MOST_GROUPS = 90, LOCAL = 1000 };
+enum { THREADS = 4, MANY = 11 /* more than regions */, LAUNCHES = 200, ROUNDS = 100, MOST_GROUPS = 90, LOCAL = 1000 };
 
 /* Buffer 0: a counter of the groups of this launch; buffer 1: that of the launch before, or 0; scalar 0: how many groups the
  * launch before has; buffer 2: a flag for each group; buffer 3: errors. */
@@ -75,7 +76,7 @@ static void fill(launches *l, unsigned *state)
     }
 }
 
-static void run_all(bool alone)
+static void run_all(unsigned threads, bool alone)
 {
     launches *l = malloc(sizeof *l);
     bl_cl_team *team = NULL;
@@ -84,7 +85,7 @@ static void run_all(bool alone)
     unsigned state = 7;
 
     assert_non_null(l);
-    assert_int_equal(BL_OK, bl_cl_team_create(THREADS, &team, &err));
+    assert_int_equal(BL_OK, bl_cl_team_create(threads, &team, &err));
     for (int round = 0; round < ROUNDS; round++) {
         fill(l, &state);
         memset(times, 0xff, sizeof times);
@@ -103,13 +104,14 @@ static void run_all(bool alone)
 static void test_together(void **state)
 {
     (void)state;
-    run_all(false);
+    run_all(THREADS, false);
+    run_all(MANY, false);
 }
 
 static void test_alone(void **state)
 {
     (void)state;
-    run_all(true);
+    run_all(THREADS, true);
 }
 
 /* Buffer 0: how many groups have begun; buffer 1: how many of them run on a thread that may use scalar 0 CPUs. A group
@@ -150,6 +152,49 @@ static void test_apart(void **state)
     bl_cl_team_destroy(team);
 }
 
+/* Buffer 0: how many groups of this launch have begun; buffer 1: whether the submitter ran each group; buffer 2: its thread. A
+ * group waits for the other one, so that each thread runs one. */
+static void tell_thread(const uint64_t *buffers, const int32_t *scalars, void *memory, int32_t g0, int32_t g1, int32_t g2)
+{
+    atomic_int *begun = (atomic_int *)(uintptr_t)buffers[0];
+    int64_t start = bl_clock_ns();
+
+    (void)scalars, (void)memory, (void)g1, (void)g2;
+    atomic_fetch_add(begun, 1);
+    while (atomic_load(begun) < 2 && bl_clock_ms(start, bl_clock_ns()) < 10000)
+        (void)sched_yield();
+    ((bool *)(uintptr_t)buffers[1])[g0] = pthread_equal(*(pthread_t *)(uintptr_t)buffers[2], pthread_self()) != 0;
+}
+
+/* In each launch a thread begins with the same groups. */
+static void test_same_groups(void **state)
+{
+    enum { TIMES = 300 };
+    atomic_int begun[TIMES] = {0};
+    bool mine[TIMES][2] = {{false}};
+    uint64_t buffers[TIMES][3];
+    bl_cl_call calls[TIMES];
+    pthread_t submitter = pthread_self();
+    bl_cl_team *team = NULL;
+    bl_err err = {0};
+
+    (void)state;
+    for (int i = 0; i < TIMES; i++) {
+        buffers[i][0] = (uint64_t)(uintptr_t)&begun[i];
+        buffers[i][1] = (uint64_t)(uintptr_t)mine[i];
+        buffers[i][2] = (uint64_t)(uintptr_t)&submitter;
+        calls[i] = (bl_cl_call){tell_thread, buffers[i], NULL, 0, {2, 1, 1}};
+    }
+    assert_int_equal(BL_OK, bl_cl_team_create(2, &team, &err));
+    assert_int_equal(BL_OK, bl_cl_team_run(team, false, TIMES, calls, NULL, &err));
+    for (int i = 0; i < TIMES; i++) {
+        assert_int_equal(2, begun[i]);
+        assert_true(mine[i][0]);
+        assert_false(mine[i][1]);
+    }
+    bl_cl_team_destroy(team);
+}
+
 /* Threads that sleep are woken, and a team without work ends at once. */
 static void test_idle(void **state)
 {
@@ -166,6 +211,7 @@ static void test_idle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_together), cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_apart), cmocka_unit_test(test_idle)};
+                                       cmocka_unit_test(test_apart), cmocka_unit_test(test_same_groups),
+                                       cmocka_unit_test(test_idle)};
     return cmocka_run_group_tests_name("device/team", tests, NULL, NULL);
 }
