@@ -6,10 +6,11 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import threading
 import urllib.parse
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
+
+from .link import Headers, Link
 
 
 class BeamlineError(Exception):
@@ -110,7 +111,10 @@ def add_address(error, url, connected) -> Exception:
 
 
 class Connection:
-    """HTTP with keep-alive: one connection for each thread that calls."""
+    """HTTP with keep-alive: one connection for each thread that calls.  An exchange goes through a Link.  A body that is read from a file, and a
+    reply that is read line by line, have a connection of their own and http.client."""
+
+    waits: Callable[[], None] | None = None  # called where a reply has not begun after a second
 
     def __init__(self, url, timeout, key=None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
@@ -124,25 +128,15 @@ class Connection:
         self.key = os.environ.get("BEAMLINE_KEY") if key is None else key
         self.local = threading.local()
 
-    def get(self) -> Any:
-        link = getattr(self.local, "link", None)
-        # A connection that has something to say before it was asked is one that the server has closed.
-        if link is not None and link.sock is not None and select.select([link.sock], [], [], 0)[0]:
-            link.close()
-        if link is None:
-            link = self.local.link = self.kind(self.host, self.port, timeout=self.timeout)
-        return link
-
     def signed(self, headers) -> dict:
         """Headers with the key, where there is one."""
         return {**headers, "Authorization": f"Bearer {self.key}"} if self.key else headers
 
     def ask(self, link, method, path, body, headers) -> http.client.HTTPResponse:
         """Send a request; the reply, of which the head is read.  link.reached tells whether there was a connection: http.client closes it on errors."""
-        link.reached = link.sock is not None
-        if not link.reached:
-            link.connect()
-            link.reached = True
+        link.reached = False
+        link.connect()
+        link.reached = True
         link.request(method, self.prefix + path, body, self.signed(headers))
         reply = link.getresponse()
         if reply.length is None and not reply.chunked:  # http.client takes a head that broke off for a whole one
@@ -152,13 +146,20 @@ class Connection:
 
     def exchange(self, method, path, body, headers) -> tuple:
         """(status, headers, body) of one exchange."""
-        link = self.get()
+        if isinstance(body, memoryview):
+            body = body.cast("B") if body.nbytes else b""  # a view without elements cannot be cast
+        elif not isinstance(body, (bytes, bytearray, type(None))):
+            with self.begin(method, path, body, headers) as reply:
+                return reply.status, Headers(reply.headers.items()), reply.read()
+        link = getattr(self.local, "link", None)
+        if link is None:
+            link = self.local.link = Link(self.host, self.port, self.timeout, self.kind is http.client.HTTPSConnection)
         try:
-            with self.ask(link, method, path, body, headers) as reply:
-                return reply.status, reply.headers, reply.read()
-        except (OSError, http.client.HTTPException) as error:
+            return link.exchange(method, self.prefix + path, body, self.signed(headers), self.waits)
+        except OSError as error:
+            reached = link.sock is not None
             link.close()
-            raise add_address(error, self.url, link.reached)
+            raise add_address(error, self.url, reached)
         except BaseException:
             link.close()
             raise
@@ -169,18 +170,24 @@ class Connection:
             link.close()
 
     @contextlib.contextmanager
-    def stream(self, method, path, body=None, headers=None) -> Iterator[Any]:
-        """The reply of one exchange on a connection of its own, to be read line by line; BeamlineError where the server refuses."""
+    def begin(self, method, path, body, headers) -> Iterator[Any]:
+        """The reply of one exchange on a connection of its own, of which the head is read."""
         link: Any = self.kind(self.host, self.port, timeout=self.timeout)
         try:
-            with self.ask(link, method, path, body, headers or {}) as reply:
-                if reply.status >= 400:
-                    raise make_error(reply.status, reply.headers, reply.read())
+            with self.ask(link, method, path, body, headers) as reply:
                 yield reply
         except (OSError, http.client.HTTPException) as error:
             raise add_address(error, self.url, link.reached)
         finally:
             link.close()
+
+    @contextlib.contextmanager
+    def stream(self, method, path, body=None, headers=None) -> Iterator[Any]:
+        """The reply of one exchange, to be read line by line; BeamlineError where the server refuses."""
+        with self.begin(method, path, body, headers or {}) as reply:
+            if reply.status >= 400:
+                raise make_error(reply.status, reply.headers, reply.read())
+            yield reply
 
 
 def read_events(lines) -> Iterator[tuple[str, Any]]:

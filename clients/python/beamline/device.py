@@ -15,9 +15,8 @@ import threading
 import urllib.parse
 
 from .client import SAFETENSORS, Client
-from .connection import NotFound, make_error
+from .connection import NotFound
 from .context import BEAM, DEBUG, GlobalCounters
-from .link import Link
 from .values import read_safetensors, write_safetensors
 
 TTL = 600                # seconds that the server waits for a word of us
@@ -99,10 +98,8 @@ class Session:
 
     def __init__(self, url: str):
         self.client = Client(url)
-        connection = self.client.connection
-        self.link = None if connection.kind.default_port == 443 else Link(connection)
-        if self.link is not None and os.environ.get("BEAMLINE_PROGRESS", str(int(sys.stderr.isatty()))) not in ("", "0"):
-            self.link.waits = self.tell_wait
+        if os.environ.get("BEAMLINE_PROGRESS", str(int(sys.stderr.isatty()))) not in ("", "0"):
+            self.client.connection.waits = self.tell_wait
         self.lock = threading.RLock()
         self.lease = self.new_lease()
         self.freed: list = []          # (name, bytes) of dead handles
@@ -151,7 +148,7 @@ class Session:
         except Exception:  # pylint: disable=broad-except  # the server is gone, and all with it
             pass
         self.lease = ""  # all tensors of the session are lost
-        self.link and self.link.close()
+        self.client.close()
 
     def tell_wait(self) -> None:
         """Print on stderr that a request waits, if the server has graphs to compile."""
@@ -170,19 +167,12 @@ class Session:
     def exchange(self, method: str, path: str, body=b"", content="application/json", accept="application/json"):
         """(headers, body); BeamlineError where the server refuses."""
         with self.lock:
-            if self.link is not None:
-                status, headers, data = self.link.exchange(method, path, body, content, accept)
-                if status < 400:
-                    return headers, data
-                if status not in (429, 503):
-                    raise make_error(status, {"Content-Type": headers.get("content-type", "")}, bytes(data))
-            headers, data = self.client.request(method, path, bytes(body), {"Content-Type": content, "Accept": accept})
-            return {key.lower(): value for key, value in headers.items()}, data
+            return self.client.request(method, path, body, {"Content-Type": content, "Accept": accept})
 
     def call(self, method: str, path: str, document=None):
         """One exchange of JSON documents."""
         _, data = self.exchange(method, path, b"" if document is None else json.dumps(document).encode())
-        return json.loads(bytes(data)) if len(data) else None
+        return json.loads(data) if data else None
 
     def post(self, path: str, text: str, files: dict | None, binary: bool) -> tuple[dict, dict]:
         """(reply, arrays): a document, with arrays beside it, to a graph or program; numbers come back if |binary|."""
@@ -192,10 +182,10 @@ class Session:
         GlobalCounters.requests += 1
         headers, data = self.exchange("POST", path, body, content, SAFETENSORS if binary else "application/json")
         arrays: dict = {}
-        if headers.get("content-type", "").startswith(SAFETENSORS):
+        if headers.get("Content-Type", "").startswith(SAFETENSORS):
             arrays, metadata = read_safetensors(data, False)
             return json.loads(metadata["response"]), arrays
-        return json.loads(bytes(data)), arrays
+        return json.loads(data), arrays
 
     def count(self, stats: dict, steps: int = 1) -> None:
         """Add one run to the counters, and print what it tells of itself.  All but the time is of each step."""
