@@ -2,6 +2,8 @@
 """The HTTP of the client (beamline.link) beside a server that answers with given bytes: what it sends, and which answers it takes."""
 import array
 import json
+import os
+import resource
 import socket
 import threading
 import unittest
@@ -129,6 +131,22 @@ class LinkTest(unittest.TestCase):
         connection.waits = lambda: (told.append("waits"), server.hold.set())
         self.assertEqual(connection.exchange("GET", "/", None, {})[2], b"2")
         self.assertEqual(told, ["waits"])
+
+    def test_more_files_than_select_takes(self):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most[1] != resource.RLIM_INFINITY and most[1] < 2048:
+            self.skipTest("this process may not have 2,048 open files")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(most[0], 2048), most[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, most)
+        _, connection = self.open(answer(b"1"), answer(b"2"))
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        try:
+            connection.waits = lambda: None
+            self.assertEqual([connection.exchange("GET", "/", None, {})[2] for _ in range(2)], [b"1", b"2"])
+            self.assertGreater(connection.local.link.sock.fileno(), 1024)
+        finally:
+            for file in files:
+                os.close(file)
 
     def test_failures_are_told_as_the_server_tells_them(self):
         problem = json.dumps({"title": "Not Found", "detail": "there is no tensor \"x\""}).encode()

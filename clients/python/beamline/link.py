@@ -15,6 +15,15 @@ LONG_SECONDS = 1.0  # a wait that a person notices
 UNSAFE = re.compile(r"[\x00-\x20\x7f]")  # what a request line cannot have in its address
 
 
+def has_data(link: socket.socket, seconds: float) -> bool:
+    """Is there something to read, or the end of the connection, within so many seconds?"""
+    if not hasattr(select, "poll"):  # Windows, where select() takes any number of a socket
+        return bool(select.select([link], [], [], seconds)[0])
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
+
+
 class Headers(dict):
     """The headers of a reply by name, in small letters or not."""
 
@@ -62,7 +71,7 @@ class Link:
         is closed.  |waits| is called where a reply has not begun after LONG_SECONDS."""
         head = self.head(method, path, body, headers)
         # A connection that has something to say before it was asked is one that the server has closed.
-        if self.sock is not None and select.select([self.sock], [], [], 0)[0]:
+        if self.sock is not None and has_data(self.sock, 0):
             self.close()
         link = self.sock or self.open()
         if body is None or len(body) < LIMIT:
@@ -70,7 +79,7 @@ class Link:
         else:
             link.sendall(head)
             link.sendall(body)
-        if waits is not None and not select.select([link], [], [], LONG_SECONDS)[0]:
+        if waits is not None and not has_data(link, LONG_SECONDS):
             waits()
         status, got = self.begin()
         try:
