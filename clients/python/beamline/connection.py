@@ -146,11 +146,9 @@ class Connection:
 
     def exchange(self, method, path, body, headers) -> tuple:
         """(status, headers, body) of one exchange."""
-        if isinstance(body, memoryview):
-            body = body.cast("B") if body.nbytes else b""  # a view without elements cannot be cast
-        elif not isinstance(body, (bytes, bytearray, type(None))):
+        if not isinstance(body, (bytes, bytearray, memoryview, type(None))):
             with self.begin(method, path, body, headers) as reply:
-                return reply.status, Headers(reply.headers.items()), reply.read()
+                return reply.status, Headers((name.lower(), value) for name, value in reply.headers.items()), reply.read()
         link = getattr(self.local, "link", None)
         if link is None:
             link = self.local.link = Link(self.host, self.port, self.timeout, self.kind is http.client.HTTPSConnection)

@@ -15,20 +15,8 @@ LONG_SECONDS = 1.0  # a wait that a person notices
 UNSAFE = re.compile(r"[\x00-\x20\x7f]")  # what a request line cannot have in its address
 
 
-def has_data(link: socket.socket, seconds: float) -> bool:
-    """Is there something to read, or the end of the connection, within so many seconds?"""
-    if not hasattr(select, "poll"):  # Windows, where select() takes any number of a socket
-        return bool(select.select([link], [], [], seconds)[0])
-    poll = select.poll()
-    poll.register(link, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
-
-
 class Headers(dict):
-    """The headers of a reply by name, in small letters or not."""
-
-    def __init__(self, pairs) -> None:
-        super().__init__((name.lower(), value) for name, value in pairs)
+    """The headers of a reply by name, in small letters or not; the keys are in small letters."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -49,13 +37,17 @@ class Link:
         self.tls = ssl.create_default_context() if secure else None
         self.host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.sock: socket.socket | None = None
-        self.replies: Any = None
+        self.replies: Any = None  # the socket as a file
+        self.poll: Any = None
 
     def open(self) -> socket.socket:
         link = socket.create_connection(self.address, self.timeout)
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = link if self.tls is None else self.tls.wrap_socket(link, server_hostname=self.address[0])
         self.replies = self.sock.makefile("rb", LIMIT)
+        if hasattr(select, "poll"):
+            self.poll = select.poll()
+            self.poll.register(self.sock, select.POLLIN)
         return self.sock
 
     def close(self) -> None:
@@ -65,39 +57,52 @@ class Link:
             self.sock.close()
             self.sock = None
 
-    def exchange(self, method: str, path: str, body: bytes | bytearray | None, headers: dict,
+    def has_data(self, seconds: float) -> bool:
+        """Is there something to read, or the end of the connection, within so many seconds?"""
+        if self.poll is None:  # Windows, where select() takes a socket of any number
+            return bool(select.select([self.sock], [], [], seconds)[0])
+        return bool(self.poll.poll(1000 * seconds))
+
+    def exchange(self, method: str, path: str, body: bytes | bytearray | memoryview | None, headers: dict,
                  waits: Callable[[], None] | None = None) -> tuple[int, Headers, bytes]:
         """(status, headers, body) of one exchange.  OSError where the server cannot be reached, or where its answer breaks off; then the connection
         is closed.  |waits| is called where a reply has not begun after LONG_SECONDS."""
-        head = self.head(method, path, body, headers)
-        # A connection that has something to say before it was asked is one that the server has closed.
-        if self.sock is not None and has_data(self.sock, 0):
+        size = None if body is None else memoryview(body).nbytes
+        head = self.head(method, path, size, headers)
+        # The server has closed a connection on which it sends something before a request.
+        if self.sock is not None and self.has_data(0):
             self.close()
         link = self.sock or self.open()
-        if body is None or len(body) < LIMIT:
-            link.sendall(head + (body or b""))
+        if not size or body is None:
+            link.sendall(head)
+        elif size < LIMIT:
+            link.sendall(head + bytes(body))
         else:
             link.sendall(head)
             link.sendall(body)
-        if waits is not None and not has_data(link, LONG_SECONDS):
+        if waits is not None and not self.has_data(LONG_SECONDS):
             waits()
         status, got = self.begin()
         try:
             data = b"" if method == "HEAD" or status in (204, 304) else self.receive(got)
         except ValueError as error:  # a length that is no number
             raise ConnectionResetError("the answer is not that of an HTTP server") from error
-        if got.get("Connection", "").lower() == "close":
+        if got.get("connection", "").lower() == "close":
             self.close()
         return status, got, data
 
-    def head(self, method: str, path: str, body: bytes | bytearray | None, headers: dict) -> bytes:
-        """The head of a request.  ValueError for an address or a header that would be another one on the wire."""
-        lines = [f"{name}: {value}" for name, value in headers.items()]
-        if UNSAFE.search(path) or any("\r" in line or "\n" in line for line in lines):
-            raise ValueError(f"an address without spaces and headers of one line are needed, not {path!r} and {headers!r}")
-        if "Content-Length" not in headers and (body is not None or method not in ("GET", "HEAD", "DELETE")):
-            lines.append(f"Content-Length: {len(body or b'')}")
-        return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {self.host}", *lines, "", ""]).encode("latin-1")
+    def head(self, method: str, path: str, size: int | None, headers: dict) -> bytes:
+        """The head of a request with a body of |size| bytes.  ValueError for an address or a header that would begin another request."""
+        text = f"{method} {path} HTTP/1.1\r\nHost: {self.host}\r\n"
+        for name, value in headers.items():
+            if "\n" in value or "\r" in value or UNSAFE.search(name):
+                raise ValueError(f"the header {name!r} has more than one line, or a space in its name")
+            text += f"{name}: {value}\r\n"
+        if UNSAFE.search(path):
+            raise ValueError(f"the address {path!r} has a space or a line break: quote it (urllib.parse.quote)")
+        if "Content-Length" not in headers and (size is not None or method not in ("GET", "HEAD", "DELETE")):
+            text += f"Content-Length: {size or 0}\r\n"
+        return (text + "\r\n").encode("latin-1")
 
     def line(self) -> bytes:
         """The next line of a reply."""
@@ -108,22 +113,25 @@ class Link:
 
     def begin(self) -> tuple[int, Headers]:
         """The status and the headers of a reply, after those that say that it goes on."""
-        status = 100
+        status, headers = 100, Headers()
         while 100 <= status < 200:
-            words, pairs = self.line().split(None, 2), []
+            words = self.line().split(None, 2)
             if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
                 raise ConnectionResetError("the answer is not that of an HTTP server")
-            status = int(words[1])
-            while line := self.line():
+            status, headers = int(words[1]), Headers()
+            for _ in range(HEADERS):
+                line = self.line()
+                if not line:
+                    break
                 name, _, value = line.decode("latin-1").partition(":")
-                pairs.append((name, value.strip()))
-                if len(pairs) > HEADERS:
-                    raise ConnectionResetError(f"the server's answer has more than {HEADERS} headers")
-        return status, Headers(pairs)
+                headers[name.lower()] = value.strip()
+            else:
+                raise ConnectionResetError(f"the server's answer has {HEADERS} headers or more")
+        return status, headers
 
     def receive(self, headers: Headers) -> bytes:
         """The body of a reply."""
-        if headers.get("Transfer-Encoding", "").lower() == "chunked":
+        if headers.get("transfer-encoding", "").lower() == "chunked":
             parts = []
             while size := int(self.line().split(b";")[0], 16):
                 parts.append(self.read(size))
@@ -131,11 +139,13 @@ class Link:
             while self.line():
                 continue
             return b"".join(parts)
-        if "Content-Length" not in headers:  # a head that broke off
+        if "content-length" not in headers:  # a head that broke off
             raise ConnectionResetError("the server's answer broke off")
-        return self.read(int(headers["Content-Length"]))
+        return self.read(int(headers["content-length"]))
 
     def read(self, size: int) -> bytes:
+        if size < 0:
+            raise ValueError(size)
         data = self.replies.read(size)
         if len(data) < size:
             raise ConnectionResetError(f"the server's answer broke off after {len(data)} of {size} bytes")
