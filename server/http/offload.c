@@ -17,7 +17,7 @@
  * members takes up to 3 ms. */
 enum {
     TEXT_BYTES = 32 * 1024, /* bytes of a body that are parsed one by one */
-    COPY_SHARE = 64,        /* binary numbers are copied, at least this many times as fast as text is parsed */
+    COPY_SHARE = 16,        /* binary numbers are copied, at least this many times as fast as text is parsed */
     LISTED = 16 * 1024,     /* elements that an answer prints */
     CODED_BYTES = 64 * 1024 /* bytes of an answer that are compressed */
 };
