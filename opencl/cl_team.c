@@ -24,7 +24,7 @@ enum {
     SPINS = 2000,   /* looks at a word before a thread sleeps or yields: some 50 us, as long as a launch of a small kernel */
     SHARES = 4,     /* shares of a launch for each thread: the others take what a late thread has left */
     REGIONS = 8,    /* most regions of a launch: at its end, each thread looks at all of them */
-    MOST_APART = 8, /* threads of a team whose threads are kept off the submitter's CPU: a system call for each */
+    MOST_APART = 8, /* most threads of a team that stay_apart moves: it needs a system call for each */
     SLOTS = 64,     /* launches that a thread may be late before its slot has another launch */
     LOCAL_ALIGNMENT = 128, /* of ulong16, the widest vector */
     NUMBER = 32,           /* the ticket has the number of the launch from this bit on */
@@ -40,6 +40,7 @@ typedef struct slot {
     const bl_cl_call *_Atomic call;
 } slot;
 
+/* Consecutive groups of a launch. Each ticket has a cache line of its own. */
 typedef struct region {
     _Alignas(64) atomic_uint_fast64_t ticket;
 } region;
@@ -60,7 +61,7 @@ struct bl_cl_team {
     slot slots[SLOTS];
     int cpu;           /* of the submitter, which the other threads stay off; -1: not known */
     uint32_t nthreads; /* the submitter included */
-    uint32_t nregions;
+    uint32_t nregions; /* nthreads, or REGIONS if that is less: then several threads have one own region */
     uint32_t nstarted;
     member members[]; /* the first is the submitter */
 };
@@ -121,7 +122,8 @@ static bool run_share(bl_cl_team *team, const member *m, uint32_t which)
     return true;
 }
 
-/* Run shares of the announced launch, those of the own region first, until none is left. */
+/* Run shares of the announced launch until none is left. The thread begins with its own region, and continues with the next ones:
+ * |empty| of them have had no share since the last one that it ran. */
 static void run_shares(bl_cl_team *team, const member *m)
 {
     uint32_t own = (uint32_t)(m - team->members) % team->nregions, empty = 0;

@@ -3,7 +3,7 @@
  * A launch through the driver's queue costs about 10 us on PoCL: the driver allocates a command, wakes its threads and waits for
  * them. Decoding one token of a small language model has 300 launches that depend on each other, and takes longer for launches
  * than for arithmetic. In a team the threads stay awake from the first launch of a submission to the last, take groups of the
- * current launch from a counter, and a launch costs less than a microsecond.
+ * current launch from counters, and a launch costs less than a microsecond.
  * Thread: one submitter at a time. */
 #ifndef BL_OPENCL_CL_TEAM_H
 #define BL_OPENCL_CL_TEAM_H
