@@ -261,8 +261,12 @@ void heuristic_cpu(facts *f, const bl_target *target)
     const bl_form form = {.local = 1, .row_local = 1};
     bool windows = false;
 
-    if (stage_nest(f, target))
+    if (stage_nest(f, target)) {
+        facts_init(f, f->tune);
+        chunk(f, target);
+        stream_results(f->tune, target);
         return;
+    }
     if (sent_nest(f, target)) {
         stream_results(f->tune, target);
         return;

@@ -42,8 +42,11 @@ bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *ex
 int64_t facts_part_of(const bl_node *range, int64_t most);
 /* Number of groups that the grid has, without those along |a| and |b|, which may be NULL. */
 int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b);
-/* May |a|, which |reduce| reads, be packed into a panel, and is each element of the panel read often enough? */
-bool facts_can_pack(facts *f, const access *a, const bl_node *reduce, const bl_target *target);
+/* Do at most two iterations of |range| read from or store to one cache line? */
+bool facts_is_strewn(const facts *f, const bl_node *node, const bl_node *range);
+/* May |a|, which |reduce| reads, be packed into a panel, and is each element of the panel read often enough? |lanes| is the axis
+ * of the lanes, or NULL. */
+bool facts_can_pack(facts *f, const access *a, const bl_node *reduce, const bl_node *lanes, const bl_target *target);
 /* May the main reduction's tile go along this axis? */
 bool facts_may_tile(const facts *f, const bl_axis *axis);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */

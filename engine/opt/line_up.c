@@ -70,7 +70,7 @@ static bool pack_apart(facts *f, const bl_target *target)
         const access a = f->access[i];
         if (a.reduce != sum || is_in_line(f, sum, a.node))
             continue;
-        if (!facts_can_pack(f, &a, sum, target) ||
+        if (!facts_can_pack(f, &a, sum, NULL, target) ||
             !bl_tune_apply_at(f->tune, BL_STAGE_PANELS, tune_operand_number(f->tune, a.node), 0))
             return false;
         facts_init(f, f->tune);

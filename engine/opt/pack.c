@@ -208,16 +208,18 @@ void panels_write(const facts *before, const bl_target *target, bool large)
         facts_again(&f, before);
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
+            const bl_node *lanes_axis = NULL;
             int64_t lanes = 0;
             bool gathered = false;
             for (int k = 0; k < tune->naxes; k++) {
                 const bl_node *range = tune->axis[k].range;
                 if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))
                     continue;
+                lanes_axis = range->sub == BL_AXIS_VECTOR ? range : lanes_axis;
                 lanes = range->sub == BL_AXIS_VECTOR ? bl_extent_of(range) : lanes;
                 gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
             }
-            if (lanes == 0 || !facts_can_pack(&f, a, f.main, target))
+            if (lanes == 0 || !facts_can_pack(&f, a, f.main, lanes_axis, target))
                 continue;
             if (gathered || (large && is_copied(&f, a, target, lanes)))
                 again = bl_tune_apply_at(tune, BL_STAGE_PANELS, tune_operand_number(tune, a->node), 0);

@@ -6,11 +6,13 @@
 enum {
     LEAST_PLACES = 64,    /* with fewer positions, comparing with lanes is as fast */
     LEAST_WORK = 1 << 14, /* comparisons from which sums in local memory pay */
-    MOST_COLUMNS = 4096,  /* columns of a group: parts of rows are read and written by shorter runs. 1,000 x 4,096 places of 256
-                             rows took 0.36 ms, in parts of 256 columns 0.48 ms */
-    CACHE_PART = 2,       /* sums may fill half a core's cache; the data that is read passes through the other half */
-    GROUPS_PER_UNIT = 2,  /* groups per core, so that no core waits long for the last group */
-    KEYS_TO_PART = 4      /* keys per position from which split-K pays */
+    LEAST_KEYS = 8, /* the same for rows of columns on a CPU: 512 x 512 sums of 2 keys took 7 us, in local memory 15, 256 x 64
+                       of 4 keys took 2 us in both forms, and 256 x 576 of 16 keys 35 and 9 */
+    MOST_COLUMNS = 4096, /* columns of a group: parts of rows are read and written by shorter runs. 1,000 x 4,096 places of 256
+                            rows took 0.36 ms, in parts of 256 columns 0.48 ms */
+    CACHE_PART = 2,      /* sums may fill half a core's cache; the data that is read passes through the other half */
+    GROUPS_PER_UNIT = 2, /* groups per core, so that no core waits long for the last group */
+    KEYS_TO_PART = 4     /* keys per position from which split-K pays */
 };
 
 /* The last output axis on which the folds depend and along which all accesses are contiguous. */
@@ -76,13 +78,22 @@ static bool turn_round(facts *f, const bl_target *target, const bl_node *place, 
     return target->max_turns == 0 || bl_tune_limit_turns(tune, target->max_turns);
 }
 
-/* An output axis to which scatter inversion applies, if it pays. */
-static const bl_node *scatter_form_find_places(bl_tune *tune, tune_sent *sent)
+static bool scatter_pays(facts *f, const bl_target *target, const bl_node *place, const tune_sent *sent)
 {
+    if (!target->groups && sent->turns >= LEAST_KEYS && column_axis(f, sent->columns) != NULL)
+        return true;
+    return sent->turns > (LEAST_WORK - 1) / bl_extent_of(place);
+}
+
+/* An output axis to which scatter inversion applies, if it pays. */
+static const bl_node *scatter_form_find_places(facts *f, const bl_target *target, tune_sent *sent)
+{
+    bl_tune *tune = f->tune;
+
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *place = tune->axis[i].range;
         if (tune->axis[i].output && bl_extent_of(place) >= LEAST_PLACES && tune_find_sent(tune, place, sent) &&
-            sent->turns > (LEAST_WORK - 1) / bl_extent_of(place))
+            scatter_pays(f, target, place, sent))
             return place;
     }
     return NULL;
@@ -108,15 +119,16 @@ bool sent_nest(facts *f, const bl_target *target)
     const tune_mark before = tune_keep(tune);
     int64_t budget = target->cache_bytes / CACHE_PART;
     tune_sent sent;
-    const bl_node *place = scatter_form_find_places(tune, &sent);
+    const bl_node *place = scatter_form_find_places(f, target, &sent);
 
     if (place == NULL)
         return false;
     budget = budget < (int64_t)target->local_bytes ? budget : (int64_t)target->local_bytes;
     tune->local_bytes = tune->local_bytes < budget ? tune->local_bytes : budget;
-    if (part_keys(tune, target, place, &sent))
-        place = scatter_form_find_places(tune, &sent);
-    facts_init(f, tune);
+    if (part_keys(tune, target, place, &sent)) {
+        facts_init(f, tune);
+        place = scatter_form_find_places(f, target, &sent);
+    }
     if (place != NULL && turn_round(f, target, place, &sent))
         return true;
     tune_undo(tune, &before);

@@ -140,7 +140,8 @@ bool stage_nest(facts *f, const bl_target *target)
         tune->local_bytes = budget;
     for (int i = 0; i < tune->naxes; i++)
         folds = folds || tune->axis[i].folds;
-    axis = folds ? -1 : block_axis(f); /* a K-blocked sum has its rows already */
+    /* a K-blocked sum has its rows already, and without products the stages of one row stay in the first-level cache */
+    axis = folds || list_products(f, focus) == 0 ? -1 : block_axis(f);
     if (axis >= 0 && block_rows(f, target, axis) > 1)
         (void)bl_tune_apply_at(tune, BL_SPLIT_BLOCK, axis, block_rows(f, target, axis));
     facts_init(f, tune);

@@ -10,7 +10,6 @@ enum {
     SMALL_LOOP = 5,      /* an innermost loop of a reduction this short is unrolled completely */
     ALONG_TILE = 5,      /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
     GATED_ROWS = 7,      /* reuse of an axis that bounds a loop: with a tile of its rows, the loop is not trimmed */
-    CACHE_LINE = 64,     /* bytes */
     FIRST_CACHE = 32768, /* bytes of a first-level cache */
     MOST_ROWS = 14,
     NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
@@ -83,13 +82,6 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
             (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
     }
     return true;
-}
-
-/* Do at most two lanes share a cache line? */
-static bool tile_is_scattered(const facts *f, const bl_node *node, const bl_node *range)
-{
-    int64_t stride = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->src[0]->dtype);
-    return !bl_access_stride(f->tune, node, range, &stride) || (stride < 0 ? -stride : stride) * bytes > CACHE_LINE / 2;
 }
 
 /* Instructions for a vector whose lanes are picked from contiguous vectors (lower/expand.c): loads and shuffles. 0: lanes are
@@ -172,10 +164,10 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             own.vectors += runs * waste / lanes;
         else if (picked > 0)
             own.vectors += runs * waste / lanes * picked;
-        else if (facts_can_pack(f, a, f->main, target)) {
+        else if (facts_can_pack(f, a, f->main, range, target)) {
             own.vectors += runs * waste / lanes;
             own.packed += (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
-        } else if (tile_is_scattered(f, a->node, range))
+        } else if (facts_is_strewn(f, a->node, range))
             own.strewn += runs;
         else
             own.gathered += runs;
@@ -541,7 +533,7 @@ static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
         int64_t apart = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
         if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
             bl_access_stride(f->tune, a->node, t->row_axis, &apart) && apart * bytes >= PAGE &&
-            bl_depends(f->tune, a->node, innermost) && tile_is_scattered(f, a->node, innermost))
+            bl_depends(f->tune, a->node, innermost) && facts_is_strewn(f, a->node, innermost))
             return FAR_ROWS;
     }
     return MOST_ROWS;
