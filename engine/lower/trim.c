@@ -8,19 +8,29 @@
 #include "engine/ir/gate.h"
 #include "engine/lower/lower.h"
 
-/* The clauses that gate all values of |reduce|; none if some value is not of the form where(gate, v, 0). */
+/* A value of a sum may be zero in all iterations: a copy of a tile that is padding alone. */
+static bool is_zero(const bl_node *value)
+{
+    return bl_is_const(value) && value->arg == 0;
+}
+
+/* The clauses that gate all values of |reduce| but zeros; none if some value is not of the form where(gate, v, 0). */
 static bl_clauses common_clauses(const bl_node *reduce)
 {
     bl_clauses all = {0}, none = {0};
+    bool first = true;
 
     for (int64_t i = 0; i < reduce->arg; i++) {
         const bl_node *value = reduce->src[i];
         bl_clauses own = {0};
         int kept = 0;
+        if (is_zero(value))
+            continue;
         if (!bl_is_gated(value) || value->src[0]->lanes != 1 || !bl_clauses_add(&own, value->src[0]))
             return none;
-        if (i == 0)
+        if (first)
             all = own;
+        first = false;
         for (int k = 0; k < all.count; k++) {
             if (bl_clauses_hold(&own, all.at[k]))
                 all.at[kept++] = all.at[k];
@@ -138,7 +148,11 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
     }
     shield(&below, n, ranges, &open);
     for (int64_t i = 0; i < reduce->arg; i++) {
-        const bl_node *value = reduce->src[i], *gate = bl_gate_without(ir, value->src[0], used);
+        const bl_node *value = reduce->src[i], *gate = NULL;
+        values[i] = value;
+        if (is_zero(value))
+            continue;
+        gate = bl_gate_without(ir, value->src[0], used);
         values[i] = bl_substitute(ir, value->src[1], &open);
         if (!bl_is_int(gate, 1))
             values[i] = bl_where(ir, gate, values[i], value->src[2]);
@@ -159,7 +173,7 @@ static const bl_node *trim_trim(bl_ir *ir, const bl_nodes *below, const bl_node 
     bl_clauses used = {0};
     const bl_node *ranges[BL_MAX_DIMS * 2], *from[BL_MAX_DIMS * 2], *to[BL_MAX_DIMS * 2];
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
-    int n = (int)reduce->nsrc - (int)reduce->arg, nmoved = 0;
+    int n = (int)reduce->nsrc - (int)reduce->arg, nmoved = 0, nvalues = 0;
 
     if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL ||
         bl_find(ir, 1, &reduce, has_barriers, NULL) != NULL)
@@ -178,10 +192,14 @@ static const bl_node *trim_trim(bl_ir *ir, const bl_nodes *below, const bl_node 
         return reduce;
     open_gates(ir, reduce, &used, nmoved, from, values);
     for (int64_t i = 0; i < reduce->arg; i++) {
+        if (is_zero(values[i]))
+            continue;
+        values[nvalues] = values[i];
         for (int k = 0; k < nmoved; k++)
-            values[i] = bl_lower_move_range(ir, values[i], from[k], to[k]);
+            values[nvalues] = bl_lower_move_range(ir, values[nvalues], from[k], to[k]);
+        nvalues++;
     }
-    return bl_reduce_over(ir, BL_OP_ADD, (int)reduce->arg, values, n, ranges);
+    return bl_reduce_over(ir, BL_OP_ADD, nvalues, values, n, ranges);
 }
 
 /* Drop gates of values that are zero by themselves where the gate is closed. */

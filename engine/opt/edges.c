@@ -109,6 +109,29 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
+bool hint_trim(bl_tune *tune, int operand)
+{
+    const bl_node *load = tune_operand_load(tune, operand);
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *before = tune->sink;
+    bl_ptrmap to;
+
+    if (load == NULL || load->nsrc < 3)
+        return false;
+    bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *sum = below.at[i];
+        for (int64_t k = 0; sum->op == BL_OP_REDUCE && sum->sub == BL_OP_ADD && k < sum->arg; k++) {
+            const bl_node *product = sum->src[k];
+            if (product->op == BL_OP_MUL && (product->src[0] == load || product->src[1] == load))
+                bl_ptrmap_put(&to, product,
+                              bl_where(tune->ir, load->src[2], product, bl_const_int(tune->ir, (bl_dtype)product->dtype, 0)));
+        }
+    }
+    tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
+    return tune->sink != before;
+}
+
 /* The factor of axis |a|, a multiple of axis |unit|, if both can be joined into one dimension; 0 if the dimension would have
  * gaps.
  */
@@ -350,9 +373,31 @@ bool edges_under_masks(facts *f, const bl_target *target, const bl_node *range)
     return masks;
 }
 
-void edges_write(facts *f, const bl_target *target, int64_t untiled)
+/* Does a tile with lanes along another axis than those of |load| read few elements at an edge? Each comparison of the gate must
+ * bound a loop outside the innermost one, by an axis that has no tile, or be one with the rows of the tile. */
+static bool reads_few_edges(facts *f, const bl_node *load, const edges_tile *tile)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *innermost = NULL;
+    bl_clauses all = {0};
+    bool few =
+        tile->lanes != NULL && tile->rows != NULL && !bl_depends(tune, load, tile->lanes) && bl_clauses_add(&all, load->src[2]);
+
+    for (int i = 0; i < tune->naxes; i++)
+        innermost = bl_binds(f->main, tune->axis[i].range) ? tune->axis[i].range : innermost;
+    for (int i = 0; i < all.count && few; i++) {
+        int64_t axes = 0;
+        bool bounds = ends_loop(tune, all.at[i], -1, &axes);
+        few = bounds && ((axes & ~tile->untiled) == 0 ? !bl_depends(tune, all.at[i], innermost)
+                                                      : axes == INT64_C(1) << facts_axis_of(tune, tile->rows));
+    }
+    return few;
+}
+
+void edges_write(facts *f, const bl_target *target, const edges_tile *tile)
 {
     const facts before = *f;
+    const bl_node *trimmed = NULL;
 
     for (bool again = true; again;) {
         again = false;
@@ -360,10 +405,16 @@ void edges_write(facts *f, const bl_target *target, int64_t untiled)
         for (int i = 0; i < f->naccesses && !again && f->main != NULL; i++) {
             const access *a = &f->access[i];
             int64_t keep = 0;
-            if (a->reduce != f->main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
-                (!edges_of_windows(f, target) && edges_end_loops(before.tune, a->node, untiled, &keep)))
+            if (a->reduce != f->main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 || a->node == trimmed ||
+                (!edges_of_windows(f, target) && edges_end_loops(before.tune, a->node, tile->untiled, &keep)))
                 continue;
-            again = write_operand(before.tune, target, a, keep);
+            if (!target->groups && reads_few_edges(f, a->node, tile) &&
+                bl_tune_apply_at(before.tune, BL_HINT_TRIM, tune_operand_number(before.tune, a->node), 0)) {
+                trimmed = a->node;
+                again = true;
+            } else {
+                again = write_operand(before.tune, target, a, keep);
+            }
         }
     }
 }

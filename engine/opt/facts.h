@@ -133,9 +133,15 @@ void line_up(facts *f, const bl_target *target);
 bool edges_of_windows(facts *f, const bl_target *target);
 /* Can the vectors of padded operands of windows be loaded under masks if |range| has the lanes? */
 bool edges_under_masks(facts *f, const bl_target *target, const bl_node *range);
+/* The tile that a nest gets once its edges are written out. */
+typedef struct edges_tile {
+    const bl_node *lanes, *rows; /* its axes, or NULL */
+    int64_t untiled;             /* the grid axes that get neither lanes nor rows, as a bit mask */
+} edges_tile;
 /* Write padded operands of the main reduction out with their edges, so that the inner loop reads them without a gate. If the sum
- * has the same gate, as in a convolution's gradient, only the loops over the axes in |untiled| need a gate. */
-void edges_write(facts *f, const bl_target *target, int64_t untiled);
+ * has the same gate, as in a convolution's gradient, only the loops over the axes in |tile->untiled| need a gate. An operand of
+ * which the tile reads few elements at an edge is not written. */
+void edges_write(facts *f, const bl_target *target, const edges_tile *tile);
 /* The same for windows without a product, such as the maxima of a pooling. Otherwise each load of a vector would test its lanes.
  */
 void edges_write_pools(facts *f, const bl_target *target);

@@ -382,7 +382,7 @@ bool group_nest(facts *f, const bl_target *target)
 
     good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
     if (good && bl_is_gated(f->main->src[0])) /* the gate is tested when the operand is written out, not in the innermost loop */
-        edges_write(f, target, 0);
+        edges_write(f, target, &(edges_tile){.untiled = 0});
     good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {
         int64_t most = most_turns(&t, target);

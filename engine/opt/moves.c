@@ -363,6 +363,12 @@ bool move_stage(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
     return kind == BL_STAGE_LOCAL ? stage_local(tune, at, size) : stage_values(tune, at, size);
 }
 
+bool move_hint(bl_tune *tune, bl_move_kind kind, int at, int64_t size)
+{
+    (void)size;
+    return kind == BL_HINT_TRIM ? hint_trim(tune, at) : hint_stream(tune, at);
+}
+
 #define MOVE(move)
 #define KIND(id, move, kind, what, size, barred, traits)                                                                         \
     [BL_##id] = {#move, #kind, BL_WHAT_##what, BL_SIZE_##size, barred, traits, move_##move},

@@ -70,6 +70,9 @@ void tune_part_reductions(bl_tune *tune);
 bool stage_halo(bl_tune *tune, int operand, int64_t size);
 bool stage_local(bl_tune *tune, int operand, int64_t size);
 bool stage_values(bl_tune *tune, int axis, int64_t size);
+/* The kinds of move_hint: edges.c, stream_stores.c. */
+bool hint_trim(bl_tune *tune, int operand);
+bool hint_stream(bl_tune *tune, int store);
 /* pack.c */
 /* |group| over 0: the last two axes of the panel have kind MATRIX, and |group| elements of the last one are contiguous. */
 bool tune_pack(bl_tune *tune, int operand, int64_t group);

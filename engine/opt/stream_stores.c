@@ -13,14 +13,12 @@ static bool stream_stores_reads(const bl_nodes *below, const bl_node *buffer)
     return false;
 }
 
-bool move_hint(bl_tune *tune, bl_move_kind kind, int number, int64_t size)
+bool hint_stream(bl_tune *tune, int number)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     const bl_node *sink = tune->sink, **stores = bl_arena_array(bl_ir_arena(tune->ir), sink->nsrc, sizeof *stores);
     bl_node streaming;
 
-    (void)kind;
-    (void)size;
     if (stores == NULL || sink->src[number]->arg == BL_STORE_STREAMS || stream_stores_reads(&below, sink->src[number]->src[0]))
         return false;
     for (uint32_t i = 0; i < sink->nsrc; i++)

@@ -476,7 +476,7 @@ static bool choose_with_edges(const facts *before, const bl_target *target, cons
     tune_survey(copy, copy->sink); /* free sets of its own */
     *f = *before;
     f->tune = copy;
-    edges_write(f, target, 0);
+    edges_write(f, target, &(edges_tile){.untiled = 0});
     return f->main != NULL && choose_lanes(f, target, form, t);
 }
 
@@ -500,24 +500,25 @@ static double cost_under_masks(facts *f, const bl_target *target, const bl_form 
     return choose_lanes(f, target, form, &t) ? t.cost : 1e300;
 }
 
-/* The grid axes that get neither lanes nor rows once the edges are written out. */
-static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
+static edges_tile tile_with_edges(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
     const bl_tune *tune = before->tune;
     tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
-    int64_t untiled = 0;
+    edges_tile out = {.untiled = 0};
     bl_tune copy;
     facts f;
 
     if (!choose_with_edges(before, target, form, &copy, &f, &t) || bl_binds(f.main, t.lanes_axis))
-        return 0;
+        return out;
     t.row_axis = choose_rows(&f, t.lanes_axis, gated);
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
         if (range->sub == BL_AXIS_GLOBAL && range != t.lanes_axis && range != t.row_axis)
-            untiled |= INT64_C(1) << i;
+            out.untiled |= INT64_C(1) << i;
     }
-    return untiled;
+    out.lanes = t.lanes_axis;
+    out.rows = t.row_axis;
+    return out;
 }
 
 /* The most rows of a tile. If rows are whole images and the innermost loop steps from line to line of an image, each row of each
@@ -708,8 +709,10 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
             return true;
         t.masked = masks < along;
     }
-    if (!t.masked)
-        edges_write(f, target, untiled_axes(f, target, form, gated));
+    if (!t.masked) {
+        const edges_tile with = tile_with_edges(f, target, form, gated);
+        edges_write(f, target, &with);
+    }
     if (f->main == NULL || (!t.masked && asks_of_windows(f, target)) || !choose_lanes(f, target, form, &t))
         return false;
     if (bl_binds(f->main, t.lanes_axis))

@@ -256,6 +256,12 @@ static void stage_local_sizes(const place *p, size_list *out)
     }
 }
 
+static void hint_trim_sizes(const place *p, size_list *out)
+{
+    if (p->node->nsrc > 2)
+        space_add(out, 0);
+}
+
 static void hint_stream_sizes(const place *p, size_list *out)
 {
     if (p->target->last_cache_bytes > 0 && p->node->arg != BL_STORE_STREAMS)

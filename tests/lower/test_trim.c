@@ -112,6 +112,26 @@ static void test_copies(void **state)
     assert_in_range(n.choices, 1, OUTPUTS);
 }
 
+/* A copy of a tile may be padding alone, and zero: it bounds no loop, and is not added. */
+static void test_zeros(void **state)
+{
+    bl_ir *ir = bl_ir_create(1 << 24);
+    const bl_node *i = bl_range(ir, 0, BL_AXIS_GLOBAL, bl_index(ir, OUTPUTS)),
+                  *k = bl_range(ir, 100, BL_AXIS_REDUCE, bl_index(ir, TAPS));
+    const bl_node *gate = bl_less(ir, k, i), *zero = bl_const_float(ir, BL_F32, 0);
+    const bl_node *values[3] = {zero, bl_where(ir, gate, bl_load(ir, bl_param(ir, 1, BL_F32, false), k, gate), zero), zero};
+    const bl_node *store = bl_store(ir, bl_param(ir, 0, BL_F32, false), i, bl_reduce_over(ir, BL_OP_ADD, 3, values, 1, &k), NULL);
+    const bl_node *sum = bl_lower_trim(ir, bl_sink(ir, 1, &store))->src[0]->src[2];
+
+    (void)state;
+    assert_int_equal(sum->op, BL_OP_REDUCE);
+    assert_int_equal(sum->arg, 1);
+    assert_int_equal(sum->src[0]->op, BL_OP_LOAD);
+    assert_int_equal(sum->src[0]->nsrc, 2);
+    assert_true(bl_is_int(bl_replace(ir, sum->src[1]->src[0], i, bl_index(ir, 2)), 2));
+    bl_ir_destroy(ir);
+}
+
 /* Causal scores in a stage: row i has -inf from element i + 1 on, so that its maximum and its stage end there. */
 static void test_stage_of_a_row(void **state)
 {
@@ -143,8 +163,9 @@ static void test_stage_of_a_row(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups),      cmocka_unit_test(test_no_product),
-                                       cmocka_unit_test(test_loop_around), cmocka_unit_test(test_apart),
-                                       cmocka_unit_test(test_copies),      cmocka_unit_test(test_stage_of_a_row)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups),        cmocka_unit_test(test_no_product),
+                                       cmocka_unit_test(test_loop_around),   cmocka_unit_test(test_apart),
+                                       cmocka_unit_test(test_copies),        cmocka_unit_test(test_zeros),
+                                       cmocka_unit_test(test_stage_of_a_row)};
     return cmocka_run_group_tests_name("lower/trim", tests, NULL, NULL);
 }

@@ -71,6 +71,30 @@ static void test_edges_apart(void **state)
     test_graph_close(&graph);
 }
 
+/* The products with the padding of a picture are left out once. */
+static void test_edges_trimmed(void **state)
+{
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    bl_tune tune;
+    int trimmed = 0, again = 0;
+
+    (void)state;
+    test_graph_open("{'inputs': {'x': " F32(1, 3, 16, 16) ", 'w': " F32(
+                        16, 3, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
+                                     "'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
+                    &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+    for (int operand = 0; operand < 2; operand++)
+        trimmed += bl_tune_apply_at(&tune, BL_HINT_TRIM, operand, 0);
+    for (int operand = 0; operand < 2; operand++)
+        again += bl_tune_apply_at(&tune, BL_HINT_TRIM, operand, 0);
+    assert_int_equal(trimmed, 1);
+    assert_int_equal(again, 0);
+    test_graph_close(&graph);
+}
+
 #define PRODUCT(dtype, m, n, k)                                                                                                  \
     "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(                                                                      \
         dtype, k, n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"
@@ -238,6 +262,7 @@ static void test_few_groups(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_edges_apart),
-                                       cmocka_unit_test(test_units), cmocka_unit_test(test_few_groups)};
+                                       cmocka_unit_test(test_edges_trimmed), cmocka_unit_test(test_units),
+                                       cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

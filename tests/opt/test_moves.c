@@ -228,8 +228,9 @@ static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL
 static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
-    static const bl_move_kind kinds[] = {BL_SPLIT_UNROLL,  BL_SPLIT_VECTOR, BL_SPLIT_LOOP,  BL_SPLIT_BLOCK,  BL_SPLIT_GROUP,
-                                         BL_ORDER_FASTEST, BL_STAGE_HALO,   BL_HINT_STREAM, BL_STAGE_PANELS, BL_STAGE_LOCAL};
+    static const bl_move_kind kinds[] = {BL_SPLIT_UNROLL, BL_SPLIT_VECTOR,  BL_SPLIT_LOOP, BL_SPLIT_BLOCK,
+                                         BL_SPLIT_GROUP,  BL_ORDER_FASTEST, BL_STAGE_HALO, BL_HINT_STREAM,
+                                         BL_STAGE_PANELS, BL_STAGE_LOCAL,   BL_HINT_TRIM};
     int n = 1 + (int)(bench_random(seed) % MOST_MOVES);
     int64_t most_items = info->max_local;
 
@@ -486,6 +487,8 @@ static const struct {
     {{BL_SPLIT_GROUP, 2, 4}, {BL_STAGE_LOCAL, 0, 4}, false, "a reduction that is shared itself"},
     {{0}, {BL_STAGE_HALO, 0, 0}, false, "no edges"},
     {{0}, {BL_STAGE_HALO, -1, 0}, false, "no such operand"},
+    {{0}, {BL_HINT_TRIM, 0, 0}, false, "no edges"},
+    {{0}, {BL_HINT_TRIM, -1, 0}, false, "no such operand"},
     {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 2}, true, "two blocks, and four rows whose sums wait"},
     {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 3}, false, "the rest would be a third block, shorter"},
     {{BL_SPLIT_LOOP, 0, 4}, {BL_PARTIAL_LOCAL, 3, 20}, false, "one block"},
