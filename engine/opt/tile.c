@@ -406,8 +406,8 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-/* Unroll the innermost loop of the main reduction, except |crowded|. */
-static void tile_unroll(const facts *before, const bl_node *crowded)
+/* Unroll the innermost loop of the main reduction, except |crowded| and, on a CPU, a long loop that is trimmed. */
+static void tile_unroll(const facts *before, const bl_target *target, const bl_node *crowded)
 {
     bl_tune *tune = before->tune;
     facts f;
@@ -421,7 +421,7 @@ static void tile_unroll(const facts *before, const bl_node *crowded)
             continue;
         if (extent <= SMALL_LOOP)
             (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, extent);
-        else if (extent % UNROLL == 0)
+        else if (extent % UNROLL == 0 && (target->groups || !edges_bound(&f, range)))
             (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, UNROLL);
         return;
     }
@@ -754,7 +754,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.window != NULL)
         (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     panels_write(&before, target, true);
-    tile_unroll(&before, crowded);
+    tile_unroll(&before, target, crowded);
     grid_make_slowest(tune, part);
     grid_make_fastest(tune, fastest);
     return true;
