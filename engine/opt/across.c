@@ -11,7 +11,9 @@ enum {
     SUMS_AT_ONCE = 8,  /* accumulators that hide the latency of a multiply-add: 4 cycles, two per cycle */
     OTHER_VECTORS = 6, /* registers besides the accumulators: with 14 of 16 for accumulators, 8 x 240 images of 14 x 14, 5 x 5,
                           took 0.31 ms, with 8 0.18 */
-    MOST_UNROLLED = 8  /* iterations of the innermost loop up to which it is unrolled */
+    MOST_UNROLLED = 8, /* iterations of the innermost loop up to which it is unrolled */
+    SMALL_MAP = 16,    /* results of a map that is one tile, and ... */
+    SMALL_WINDOW = 25  /* ... elements of its window, which is unrolled */
 };
 
 /* Are all operands of the main reduction and all results strided along |range|? */
@@ -80,9 +82,58 @@ static double across_tile_cost(const void *arg, const int64_t *size)
                                        .of_registers = t->registers});
 }
 
-/* Pack the operands of the main reduction with the lanes innermost. False if that is not legal, or if an operand would be written
- * once per window. */
-static bool write_panels(facts *f, const bl_node *lanes)
+/* The loop of |reduce| that has |inside| loops inside it, or NULL. */
+static const bl_node *loop_of(const bl_node *reduce, int inside)
+{
+    const bl_node *found = NULL;
+
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
+        int within = 0;
+        for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++)
+            within += k != i && bl_axis_precedes(reduce->src[i], reduce->src[k]);
+        found = within == inside ? reduce->src[i] : found;
+    }
+    return found;
+}
+
+/* The product of the extents of the |n| innermost loops; 0 if one is not constant or is missing. */
+static int64_t windows_of(const bl_node *reduce, int n)
+{
+    int64_t elements = 1;
+
+    for (int i = 0; i < n; i++) {
+        const bl_node *loop = loop_of(reduce, i);
+        elements *= loop != NULL && bl_is_fixed(loop) ? bl_extent_of(loop) : 0;
+    }
+    return elements;
+}
+
+/* The tile of results. */
+typedef struct across_form {
+    edges_tile tile;
+    const bl_node *column;    /* NULL: none */
+    int64_t size[MOST_SIZES]; /* rows and columns */
+    int windows;              /* innermost loops that are unrolled */
+    bool whole[MOST_SIZES];   /* a tile has all rows and columns, and the loop that goes along with them is unrolled: the tests of
+                                 padding are constants */
+} across_form;
+
+/* The axes whose tests of padding are constants or bounds of loops, if all tests of |load| are: its copy then has no border. A
+ * bit mask. */
+static int64_t tested_axes(facts *f, const bl_node *load, const across_form *form)
+{
+    int64_t axes = form->tile.untiled;
+
+    if (form->whole[0])
+        axes |= INT64_C(1) << facts_axis_of(f->tune, form->tile.rows);
+    if (form->whole[1])
+        axes |= INT64_C(1) << facts_axis_of(f->tune, form->column);
+    return edges_tested_by(f, load, axes) && edges_leave_out(f->tune, load) ? axes : 0;
+}
+
+/* Pack the operands of the main reduction with the lanes innermost. If the nest |tests| padding where that costs nothing, copies
+ * have no border. False if that is not legal, or if an operand would be written once per window. */
+static bool write_panels(facts *f, const across_form *form, bool tests)
 {
     bl_free *free = &f->tune->free;
     facts before = *f;
@@ -90,11 +141,14 @@ static bool write_panels(facts *f, const bl_node *lanes)
     for (int i = 0; i < f->naccesses && f->main != NULL; i++) {
         const bl_node *load = f->access[i].node;
         bool windows = bl_free_places(free, load) < bl_free_size(free, bl_free_get(free, load));
-        if (f->access[i].reduce != f->main || facts_contiguity(f, load, lanes) == 1)
+        bool padded = load->nsrc > 2;
+        if (f->access[i].reduce != f->main || facts_contiguity(f, load, form->tile.lanes) == 1)
             continue;
-        if ((windows && load->nsrc < 3) ||
-            !bl_tune_apply_at(f->tune, load->nsrc > 2 ? BL_STAGE_HALO : BL_STAGE_PANELS, tune_operand_number(f->tune, load),
-                              load->nsrc > 2 ? ~INT64_C(0) : 0))
+        if ((windows && !padded) ||
+            !bl_tune_apply_at(f->tune, padded ? BL_STAGE_HALO : BL_STAGE_PANELS, tune_operand_number(f->tune, load),
+                              !padded ? 0
+                              : tests ? ~tested_axes(f, load, form)
+                                      : ~INT64_C(0)))
             return false;
         facts_again(f, &before);
         i = -1;
@@ -111,34 +165,53 @@ static const bl_node *across_lanes_of(const bl_tune *tune)
     return NULL;
 }
 
-static const bl_node *innermost_of(const bl_node *reduce)
-{
-    const bl_node *innermost = reduce->src[reduce->arg];
-
-    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
-        innermost = bl_axis_precedes(innermost, reduce->src[i]) ? reduce->src[i] : innermost;
-    return innermost;
-}
-
 /* A tile of rows and columns of results. A short innermost loop is unrolled, so that its copies share overlapping windows. Rows
  * as many as the lanes would be transposed with twice as many registers: 112 x 112 results of 3 x 3 took 0.083 ms with 16 rows,
- * 0.062 with 14. */
-static void tile_results(facts *f, const bl_target *target, int lanes, const bl_node *row, const bl_node *column)
+ * 0.062 with 14. A small map is one tile. */
+static void choose_tile(const facts *f, const bl_target *target, int lanes, across_form *form)
 {
-    const bl_node *innermost = innermost_of(f->main);
-    bool unrolled = bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED;
-    const across_tile t = {bl_extent_of(row), column == NULL ? 1 : bl_extent_of(column), unrolled ? bl_extent_of(innermost) : 1,
-                           target->registers};
-    int64_t most = lanes - lanes / 8, best[MOST_SIZES] = {1, 1};
+    int64_t inner = windows_of(f->main, 1), rows = bl_extent_of(form->tile.rows);
+    int64_t columns = form->column == NULL ? 1 : bl_extent_of(form->column), most = lanes - lanes / 8;
+    const across_tile t = {rows, columns, inner > 0 && inner <= MOST_UNROLLED ? inner : 1, target->registers};
     const sizes s = {
-        .n = 2, .range = {{1, t.rows < most ? t.rows : most, false}, {1, t.columns, false}}, .cost = across_tile_cost, .arg = &t};
+        .n = 2, .range = {{1, rows < most ? rows : most, false}, {1, columns, false}}, .cost = across_tile_cost, .arg = &t};
 
-    (void)sizes_choose(&s, best);
-    (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, row), best[0]);
-    if (column != NULL)
-        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, column), best[1]);
-    if (unrolled)
-        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
+    form->windows = inner > 0 && inner <= MOST_UNROLLED;
+    form->size[0] = form->size[1] = 1;
+    if (form->windows > 0 && columns > 1 && rows * columns <= SMALL_MAP && rows * columns + OTHER_VECTORS <= target->registers &&
+        windows_of(f->main, 2) > 0 && windows_of(f->main, 2) <= SMALL_WINDOW) {
+        form->size[0] = rows;
+        form->size[1] = columns;
+        form->windows = 2;
+    } else {
+        (void)sizes_choose(&s, form->size);
+    }
+    form->whole[0] = form->windows > 0 && form->size[0] == rows;
+    form->whole[1] = form->windows > 1;
+}
+
+static void tile_results(facts *f, const across_form *form)
+{
+    const bl_node *loops[2] = {loop_of(f->main, 0), loop_of(f->main, 1)};
+
+    (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, form->tile.rows), form->size[0]);
+    if (form->column != NULL)
+        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, form->column), form->size[1]);
+    for (int i = 0; i < form->windows; i++)
+        (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, loops[i]), bl_extent_of(loops[i]));
+}
+
+/* The grid axes but for those of the tile, as a bit mask. */
+static int64_t grid_without(const bl_tune *tune, const bl_node *a, const bl_node *b, const bl_node *c)
+{
+    int64_t axes = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL && range != a && range != b && range != c)
+            axes |= INT64_C(1) << i;
+    }
+    return axes;
 }
 
 /* The cost of the nest with this template, in vector instructions. */
@@ -157,21 +230,33 @@ bool across_nest(facts *f, const bl_target *target, double most)
 {
     bl_tune *tune = f->tune;
     const tune_mark before = tune_keep(tune);
-    facts as_before = *f;
+    facts as_before = *f, with_lanes;
+    tune_mark panels;
+    across_form form = {.tile = {.lanes = NULL}};
     int lanes = 0;
     int64_t apart = 0;
     const bl_node *across = choose_across(f, target, &lanes);
-    const bl_node *row = across == NULL ? NULL : next_along(f, across, &apart);
-    const bl_node *column = row == NULL ? NULL : next_along(f, across, &apart);
 
-    if (row == NULL || !bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_axis_of(tune, across), lanes))
+    form.tile.rows = across == NULL ? NULL : next_along(f, across, &apart);
+    form.column = form.tile.rows == NULL ? NULL : next_along(f, across, &apart);
+    if (form.tile.rows == NULL || !bl_tune_apply_at(tune, BL_SPLIT_VECTOR, facts_axis_of(tune, across), lanes))
         return false;
     facts_again(f, &as_before);
-    if (!write_panels(f, across_lanes_of(tune)) || cost_across(f, lanes) > most) {
+    choose_tile(f, target, lanes, &form);
+    form.tile.lanes = across_lanes_of(tune);
+    form.tile.untiled = grid_without(tune, form.tile.lanes, form.tile.rows, form.size[1] > 1 ? form.column : NULL);
+    panels = tune_keep(tune);
+    with_lanes = *f;
+    if (!write_panels(f, &form, false) || cost_across(f, lanes) > most) {
         facts_undo(f, &as_before, &before);
         return false;
     }
-    tile_results(f, target, lanes, row, column);
+    facts_undo(f, &with_lanes, &panels);
+    if (!write_panels(f, &form, true)) {
+        facts_undo(f, &as_before, &before);
+        return false;
+    }
+    tile_results(f, &form);
     facts_again(f, &as_before);
     return true;
 }

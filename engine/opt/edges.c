@@ -82,29 +82,36 @@ static bool is_gated_product(const bl_node *node, const void *load)
     return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
 }
 
-/* |load| is zero if its gate is false, and so are products with it: their own gates lose the comparisons of the gate of |load|,
- * except comparisons with an axis whose bit is in |keep|. */
-static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
+/* The comparisons of the gate of |load| but for those with an axis whose bit is in |keep|. */
+static bl_clauses not_kept(bl_tune *tune, const bl_node *load, int64_t keep)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    bl_clauses all = {0}, known = {0};
-    bl_ptrmap to;
+    bl_clauses all = {0}, out = {0};
 
     if (!bl_clauses_add(&all, load->src[2]))
-        return;
+        return out;
     for (int i = 0; i < all.count; i++) {
         bool kept = false;
         for (int k = 0; k < tune->naxes; k++)
             kept = kept || ((keep >> k & 1) != 0 && bl_depends(tune, all.at[i], tune->axis[k].range));
         if (!kept)
-            known.at[known.count++] = all.at[i];
+            out.at[out.count++] = all.at[i];
     }
+    return out;
+}
+
+/* |load| is zero if its gate is false, and so are products with it: their own gates lose the comparisons in |known|, some of
+ * those of the gate of |load|. */
+static void open_products(bl_tune *tune, const bl_node *load, const bl_clauses *known)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    bl_ptrmap to;
+
     bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *value = below.at[i], *gate = NULL;
         if (!is_gated_product(value, load))
             continue;
-        gate = bl_gate_without(tune->ir, value->src[0], &known);
+        gate = bl_gate_without(tune->ir, value->src[0], known);
         bl_ptrmap_put(&to, value, bl_where(tune->ir, gate, value->src[1], value->src[2]));
     }
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
@@ -216,6 +223,39 @@ static bool edges_narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, 
     return true;
 }
 
+/* Leave the border of those dimensions out of the copy whose comparisons are none of |known|: the nest tests them itself, and
+ * reads no padding there. False if each dimension has its border. */
+static bool edges_drop_borders(staging *s, const bl_node *load, const bl_clauses *known)
+{
+    bl_ir *ir = s->tune->ir;
+    bl_clauses all = {0};
+    bool dropped = false;
+
+    if (!bl_clauses_add(&all, load->src[2]))
+        return false;
+    for (int i = 0; i < s->n; i++) {
+        stage_dim *dim = &s->dim[i];
+        const bl_node *loop = bl_ptrmap_get(&s->fill, dim->range);
+        int64_t lo = 0, hi = bl_is_fixed(loop) ? bl_extent_of(loop) : 0;
+        for (int k = 0; k < all.count; k++) {
+            const bl_node *clause = bl_substitute(ir, all.at[k], &s->fill);
+            if (bl_reaches(ir, 1, &clause, 1, &loop) &&
+                (bl_clauses_hold(known, all.at[k]) || !edges_narrow(ir, clause, loop, &lo, &hi)))
+                hi = 0;
+        }
+        if (lo >= hi || hi - lo == bl_extent_of(loop))
+            continue;
+        dim->index = bl_sub(ir, dim->index, bl_index(ir, lo));
+        dim->extent = bl_index(ir, hi - lo);
+        bl_ptrmap_put(&s->fill, dim->range, bl_add(ir, bl_range_like(ir, loop, BL_AXIS_LOOP, dim->extent), bl_index(ir, lo)));
+        dropped = true;
+    }
+    s->helper.count = bl_index(ir, 1);
+    for (int i = 0; i < s->n; i++)
+        s->helper.count = bl_mul(ir, s->helper.count, s->dim[i].extent);
+    return dropped;
+}
+
 static bool is_padded_load(const bl_node *node, const void *load)
 {
     return node->op == BL_OP_WHERE && node->src[1] == load && node->src[0] == node->src[1]->src[2] && bl_is_const(node->src[2]);
@@ -258,7 +298,9 @@ static bool edges_fill_rows(staging *s, const bl_node *load, const bl_node *padd
 
 bool stage_halo(bl_tune *tune, int operand, int64_t amount)
 {
-    const bl_node *load = tune_operand_load(tune, operand), *index = NULL, *value = NULL;
+    const bl_node *load = tune_operand_load(tune, operand), *index = NULL, *value = NULL, *made = NULL, *loop = NULL;
+    bool dropped = false;
+    bl_clauses known;
     edge_sums *e = bl_arena_alloc(bl_ir_arena(tune->ir), sizeof *e);
     int last = 0;
     staging s;
@@ -269,17 +311,23 @@ bool stage_halo(bl_tune *tune, int operand, int64_t amount)
     edges_footprint(&s, e);
     if (!helper_begin(&s, (bl_dtype)load->dtype))
         return false;
-    index = staging_row_major(&s, false);
     value = bl_find(tune->ir, 1, &tune->sink, is_padded_load, load);
     value = value != NULL ? value : load; /* a WHERE adds padding other than zeros, as of a maximum */
+    known = not_kept(tune, load, amount < 0 ? ~amount : amount);
+    dropped = amount < 0 && value == load && edges_drop_borders(&s, load, &known);
+    index = staging_row_major(&s, false);
     for (int i = 0; i < s.n; i++)
         last = is_lane(&s.dim[i]) ? last : i;
-    if ((amount >= 0 ||
-         !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index, bl_ptrmap_get(&s.fill, s.dim[last].range))) &&
+    loop = bl_ptrmap_get(&s.fill, s.dim[last].range);
+    if ((amount >= 0 || loop->op != BL_OP_RANGE ||
+         !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index, loop)) &&
         !helper_fill(&s, 1, &value, &index))
         return false;
-    open_products(tune, load, amount < 0 ? ~amount : amount);
-    tune_replace_load(tune, value, helper_read(&s, index));
+    open_products(tune, load, &known);
+    made = helper_read(&s, index);
+    if (dropped)
+        made = bl_load(tune->ir, made->src[0], made->src[1], bl_gate_without(tune->ir, load->src[2], &known));
+    tune_replace_load(tune, value, made);
     return true;
 }
 
@@ -428,6 +476,24 @@ static edge_tests find_tests(facts *f, const bl_node *load, const edges_tile *ti
     return (edge_tests){.trims = bounds > 0, .few = bounds + rows == all.count && !bl_depends(tune, load, tile->lanes)};
 }
 
+bool edges_tested_by(facts *f, const bl_node *load, int64_t axes)
+{
+    bl_clauses all = {0};
+    bool tested = bl_clauses_add(&all, load->src[2]);
+
+    for (int i = 0; i < all.count && tested; i++) {
+        int64_t own = 0;
+        tested = ends_loop(f->tune, all.at[i], axes, &own) && !bounds_short(f, all.at[i]);
+    }
+    return tested;
+}
+
+bool edges_leave_out(bl_tune *tune, const bl_node *load)
+{
+    return bl_find(tune->ir, 1, &tune->sink, is_gated_product, load) != NULL ||
+           bl_tune_apply_at(tune, BL_HINT_TRIM, tune_operand_number(tune, load), 0);
+}
+
 void edges_write(facts *f, const bl_target *target, const edges_tile *tile)
 {
     const facts before = *f;
@@ -439,18 +505,16 @@ void edges_write(facts *f, const bl_target *target, const edges_tile *tile)
         for (int i = 0; i < f->naccesses && !again && f->main != NULL; i++) {
             const access *a = &f->access[i];
             bool windows = edges_of_windows(f, target);
-            edge_tests tests = {.trims = false};
             int64_t keep = 0;
             if (a->reduce != f->main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
                 (!windows && edges_end_loops(before.tune, a->node, tile->untiled, &keep)))
                 continue;
-            if (!windows && !target->groups)
-                tests = find_tests(f, a->node, tile);
             if (a->node == trimmed) {
-                again = !tests.few && write_operand(before.tune, target, a, keep);
+                again = !find_tests(f, a->node, tile).few && write_operand(before.tune, target, a, keep);
                 continue;
             }
-            if (tests.trims && bl_tune_apply_at(before.tune, BL_HINT_TRIM, tune_operand_number(before.tune, a->node), 0))
+            if (!windows && !target->groups && find_tests(f, a->node, tile).trims &&
+                bl_tune_apply_at(before.tune, BL_HINT_TRIM, tune_operand_number(before.tune, a->node), 0))
                 trimmed = a->node;
             again = trimmed == a->node || write_operand(before.tune, target, a, keep);
         }

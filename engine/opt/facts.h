@@ -142,6 +142,10 @@ typedef struct edges_tile {
  * has the same gate, as in a convolution's gradient, only the loops over the axes in |tile->untiled| need a gate. An operand of
  * which the tile reads few elements at an edge is not written. */
 void edges_write(facts *f, const bl_target *target, const edges_tile *tile);
+/* Does each comparison of the gate of |load| bound a loop of the main reduction, no short one, by the output axes in |axes|? */
+bool edges_tested_by(facts *f, const bl_node *load, int64_t axes);
+/* Leave out the products with the padding of |load|. False if they are no terms of a sum. */
+bool edges_leave_out(bl_tune *tune, const bl_node *load);
 /* Do gates of the main reduction bound its loop over |range| by grid axes alone? If it is not unrolled, it is trimmed. */
 bool edges_bound(const facts *f, const bl_node *range);
 /* The same for windows without a product, such as the maxima of a pooling. Otherwise each load of a vector would test its lanes.

@@ -184,6 +184,19 @@ static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
+/* Occasionally leaves out the products with padding, and copies the operand with the border of some axes only. */
+static void random_edges(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 17; /* separate, as in random_unit */
+    int operand = (int)(bench_random(&seed) % 4);
+
+    if (bench_random(&seed) % 2 == 0)
+        return;
+    used[BL_HINT_TRIM] += bl_tune_apply_at(tune, BL_HINT_TRIM, operand, 0);
+    if (bench_random(&seed) % 2 == 0)
+        used[BL_STAGE_HALO] += bl_tune_apply_at(tune, BL_STAGE_HALO, operand, ~(int64_t)(bench_random(&seed) % 64));
+}
+
 /* Occasionally applies shared-memory copies last, for the existing work-items. */
 static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
@@ -238,6 +251,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
     random_unit(tune, info, used);
     random_blocks(tune, used);
     random_sent(tune, used);
+    random_edges(tune, used);
     if (scores)
         random_scores(tune, info, used);
     n += tune->nmoves;
