@@ -28,6 +28,19 @@ static int64_t operand_bytes(facts *f, const bl_node *axis, const bl_node *other
     return bytes;
 }
 
+/* Does a window move over an operand? Its elements are then read again within a tile. */
+static bool moves_windows(facts *f)
+{
+    bl_free *free = &f->tune->free;
+    bool any = false;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        const bl_node *node = f->access[i].node;
+        any = any || (f->access[i].reduce == f->main && bl_free_places(free, node) < bl_free_size(free, bl_free_get(free, node)));
+    }
+    return any;
+}
+
 /* The time, in bytes from memory, of |passes| over an operand. */
 static double passes_time(const bl_target *target, double passes, int64_t bytes)
 {
@@ -44,8 +57,8 @@ const bl_node *grid_fastest(facts *f, const bl_target *target, const bl_node *ro
     double slow_tiles = 0, fast_tiles = 0;
     int64_t again = 0;
 
-    if (target->groups || target->last_cache_bytes == 0 || f->focus != NULL || f->main->nsrc != f->main->arg + 1 ||
-        !bl_is_fixed(slow) || !bl_is_fixed(fast))
+    if (target->groups || target->last_cache_bytes == 0 || f->focus != NULL || moves_windows(f) || !bl_is_fixed(slow) ||
+        !bl_is_fixed(fast))
         return NULL;
     again = operand_bytes(f, fast, slow);
     if (again <= grid_kept_bytes(target))

@@ -406,7 +406,7 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-/* Unroll the innermost loop of the main reduction, except |crowded| and, on a CPU, a long loop that is trimmed. */
+/* Unroll the innermost loop of the main reduction, except |crowded| and, on a CPU, a loop that is trimmed. */
 static void tile_unroll(const facts *before, const bl_target *target, const bl_node *crowded)
 {
     bl_tune *tune = before->tune;
@@ -419,9 +419,11 @@ static void tile_unroll(const facts *before, const bl_target *target, const bl_n
         if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) ||
             (f.focus != NULL && !bl_binds(f.main, range)))
             continue;
+        if (!target->groups && edges_bound(&f, range))
+            return;
         if (extent <= SMALL_LOOP)
             (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, extent);
-        else if (extent % UNROLL == 0 && (target->groups || !edges_bound(&f, range)))
+        else if (extent % UNROLL == 0)
             (void)bl_tune_apply_at(tune, BL_SPLIT_UNROLL, i, UNROLL);
         return;
     }
