@@ -52,20 +52,27 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Opens a graph and its first nest. */
+static void open_nest(const char *document, test_graph *graph, bl_tune *tune)
+{
+    bl_schedule *schedule = NULL;
+
+    test_graph_open(document, graph);
+    schedule = test_graph_schedule(graph, 2);
+    bl_tune_init(tune, graph->graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+}
+
 /* A padded picture under windows with a stride of two is materialized once, not once per position of a window. */
 static void test_edges_apart(void **state)
 {
     test_graph graph;
-    bl_schedule *schedule = NULL;
     bl_tune tune;
 
     (void)state;
-    test_graph_open("{'inputs': {'x': " F32(8, 64, 56, 56) ", 'w': " F32(
-                        128, 64, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
-                                       "'in': ['x', 'w'], 'attrs': {'stride': 2, 'padding': 1}}], 'outputs': ['y']}",
-                    &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+    open_nest("{'inputs': {'x': " F32(8, 64, 56, 56) ", 'w': " F32(
+                  128, 64, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
+                                 "'in': ['x', 'w'], 'attrs': {'stride': 2, 'padding': 1}}], 'outputs': ['y']}",
+              &graph, &tune);
     assert_true(bl_tune_apply_at(&tune, BL_STAGE_HALO, 0, 0) || bl_tune_apply_at(&tune, BL_STAGE_HALO, 1, 0));
     assert_true(bl_is_int(tune.packed[0].count, (int64_t)8 * 64 * 57 * 57));
     test_graph_close(&graph);
@@ -75,23 +82,41 @@ static void test_edges_apart(void **state)
 static void test_edges_trimmed(void **state)
 {
     test_graph graph;
-    bl_schedule *schedule = NULL;
     bl_tune tune;
     int trimmed = 0, again = 0;
 
     (void)state;
-    test_graph_open("{'inputs': {'x': " F32(1, 3, 16, 16) ", 'w': " F32(
-                        16, 3, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
-                                     "'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
-                    &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+    open_nest("{'inputs': {'x': " F32(1, 3, 16, 16) ", 'w': " F32(
+                  16, 3, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
+                               "'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
+              &graph, &tune);
     for (int operand = 0; operand < 2; operand++)
         trimmed += bl_tune_apply_at(&tune, BL_HINT_TRIM, operand, 0);
     for (int operand = 0; operand < 2; operand++)
         again += bl_tune_apply_at(&tune, BL_HINT_TRIM, operand, 0);
     assert_int_equal(trimmed, 1);
     assert_int_equal(again, 0);
+    test_graph_close(&graph);
+}
+
+/* A copy has no border along the axes that the nest tests itself: 16 lines of 18 pixels. */
+static void test_borders(void **state)
+{
+    test_graph graph;
+    bl_tune tune;
+    int copied = -1;
+
+    (void)state;
+    open_nest("{'inputs': {'x': " F32(1, 3, 16, 16) ", 'w': " F32(
+                  16, 3, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
+                               "'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
+              &graph, &tune);
+    for (int operand = 0; operand < 2 && copied < 0; operand++) {
+        if (bl_tune_apply_at(&tune, BL_HINT_TRIM, operand, 0))
+            copied = operand;
+    }
+    assert_true(bl_tune_apply_at(&tune, BL_STAGE_HALO, copied, ~(INT64_C(1) << 1))); /* axes: channels, lines, pixels */
+    assert_true(bl_is_int(tune.packed[0].count, 3 * 16 * 18));
     test_graph_close(&graph);
 }
 
@@ -261,8 +286,8 @@ static void test_few_groups(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_edges_apart),
-                                       cmocka_unit_test(test_edges_trimmed), cmocka_unit_test(test_units),
-                                       cmocka_unit_test(test_few_groups)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms),         cmocka_unit_test(test_edges_apart),
+                                       cmocka_unit_test(test_edges_trimmed), cmocka_unit_test(test_borders),
+                                       cmocka_unit_test(test_units),         cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }
