@@ -3,6 +3,7 @@
  * an axis on which every operand and result depends. Vectors are then whole, even if the rows of an image are short or its
  * windows far apart. Halos and panels hold the operands with the lanes innermost. The tile covers axes along which results are
  * contiguous, and its stores are transposed (lower/turn.c). */
+#include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
 
 #include <math.h>
@@ -165,6 +166,22 @@ static const bl_node *across_lanes_of(const bl_tune *tune)
     return NULL;
 }
 
+/* Does a window move along |axis| by |loop| over a padded operand? */
+static bool moves_by(const facts *f, const bl_node *axis, const bl_node *loop)
+{
+    bool any = false;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        const bl_node *load = f->access[i].node;
+        bl_clauses all = {0};
+        if (f->access[i].reduce != f->main || load->op != BL_OP_LOAD || load->nsrc < 3 || !bl_clauses_add(&all, load->src[2]))
+            continue;
+        for (int k = 0; k < all.count; k++)
+            any = any || (bl_depends(f->tune, all.at[k], axis) && bl_depends(f->tune, all.at[k], loop));
+    }
+    return any;
+}
+
 /* A tile of rows and columns of results. A short innermost loop is unrolled, so that its copies share overlapping windows. Rows
  * as many as the lanes would be transposed with twice as many registers: 112 x 112 results of 3 x 3 took 0.083 ms with 16 rows,
  * 0.062 with 14. A small map is one tile. */
@@ -179,7 +196,7 @@ static void choose_tile(const facts *f, const bl_target *target, int lanes, acro
     form->windows = inner > 0 && inner <= MOST_UNROLLED;
     form->size[0] = form->size[1] = 1;
     if (form->windows > 0 && columns > 1 && rows * columns <= SMALL_MAP && rows * columns + OTHER_VECTORS <= target->registers &&
-        windows_of(f->main, 2) > 0 && windows_of(f->main, 2) <= SMALL_WINDOW) {
+        windows_of(f->main, 2) > 0 && windows_of(f->main, 2) <= SMALL_WINDOW && moves_by(f, form->column, loop_of(f->main, 1))) {
         form->size[0] = rows;
         form->size[1] = columns;
         form->windows = 2;
