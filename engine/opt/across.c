@@ -119,8 +119,8 @@ typedef struct across_form {
                                  padding are constants */
 } across_form;
 
-/* The axes whose tests of padding are constants or bounds of loops, if all tests of |load| are: its copy then has no border. A
- * bit mask. */
+/* The output axes, as a bit mask, along which the nest needs no border in the copy of |load|: its comparisons with the edges
+ * become constants when the tile is unrolled, or bounds of loops. 0 if some comparison of |load| would become neither. */
 static int64_t tested_axes(facts *f, const bl_node *load, const across_form *form)
 {
     int64_t axes = form->tile.untiled;
@@ -132,8 +132,8 @@ static int64_t tested_axes(facts *f, const bl_node *load, const across_form *for
     return edges_tested_by(f, load, axes) && edges_leave_out(f->tune, load) ? axes : 0;
 }
 
-/* Pack the operands of the main reduction with the lanes innermost. If the nest |tests| padding where that costs nothing, copies
- * have no border. False if that is not legal, or if an operand would be written once per window. */
+/* Pack the operands of the main reduction with the lanes innermost, with |tests| without the borders that tested_axes tells.
+ * False if that is not legal, or if an operand would be written once per window. */
 static bool write_panels(facts *f, const across_form *form, bool tests)
 {
     bl_free *free = &f->tune->free;
@@ -143,13 +143,14 @@ static bool write_panels(facts *f, const across_form *form, bool tests)
         const bl_node *load = f->access[i].node;
         bool windows = bl_free_places(free, load) < bl_free_size(free, bl_free_get(free, load));
         bool padded = load->nsrc > 2;
+        int64_t keep = 0;
         if (f->access[i].reduce != f->main || facts_contiguity(f, load, form->tile.lanes) == 1)
             continue;
-        if ((windows && !padded) ||
-            !bl_tune_apply_at(f->tune, padded ? BL_STAGE_HALO : BL_STAGE_PANELS, tune_operand_number(f->tune, load),
-                              !padded ? 0
-                              : tests ? ~tested_axes(f, load, form)
-                                      : ~INT64_C(0)))
+        if (windows && !padded)
+            return false;
+        keep = padded && tests ? tested_axes(f, load, form) : 0;
+        if (!bl_tune_apply_at(f->tune, padded ? BL_STAGE_HALO : BL_STAGE_PANELS, tune_operand_number(f->tune, load),
+                              padded ? ~keep : 0))
             return false;
         facts_again(f, &before);
         i = -1;
@@ -214,21 +215,8 @@ static void tile_results(facts *f, const across_form *form)
     (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, form->tile.rows), form->size[0]);
     if (form->column != NULL)
         (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, form->column), form->size[1]);
-    for (int i = 0; i < form->windows; i++)
+    for (int i = 0; i < form->windows && loops[i] != NULL; i++)
         (void)bl_tune_apply_at(f->tune, BL_SPLIT_UNROLL, facts_axis_of(f->tune, loops[i]), bl_extent_of(loops[i]));
-}
-
-/* The grid axes but for those of the tile, as a bit mask. */
-static int64_t grid_without(const bl_tune *tune, const bl_node *a, const bl_node *b, const bl_node *c)
-{
-    int64_t axes = 0;
-
-    for (int i = 0; i < tune->naxes; i++) {
-        const bl_node *range = tune->axis[i].range;
-        if (range->sub == BL_AXIS_GLOBAL && range != a && range != b && range != c)
-            axes |= INT64_C(1) << i;
-    }
-    return axes;
 }
 
 /* The cost of the nest with this template, in vector instructions. */
@@ -261,7 +249,7 @@ bool across_nest(facts *f, const bl_target *target, double most)
     facts_again(f, &as_before);
     choose_tile(f, target, lanes, &form);
     form.tile.lanes = across_lanes_of(tune);
-    form.tile.untiled = grid_without(tune, form.tile.lanes, form.tile.rows, form.size[1] > 1 ? form.column : NULL);
+    form.tile.untiled = edges_untiled(tune, form.tile.lanes, form.tile.rows, form.size[1] > 1 ? form.column : NULL);
     panels = tune_keep(tune);
     with_lanes = *f;
     if (!write_panels(f, &form, false) || cost_across(f, lanes) > most) {

@@ -11,7 +11,8 @@ enum {
     MOST_CLAUSES = 16,
     MOST_EDGE = 8,
     REUSE_TO_WRITE = 8,  /* reads per element from which a buffer with padding pays */
-    LEAST_TRIMMED = 3,   /* iterations of a loop that is trimmed: 8 maps of 2 x 2, a weight's gradient, 58 us with a halo, 84 */
+    LEAST_TRIMMED = 3,   /* iterations of a loop that is trimmed: 8 maps of 2 x 2, a weight's gradient, took 58 us
+                            with a halo, 84 trimmed */
     WINDOWS_TO_WRITE = 2 /* the same on a CPU: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
 };
 
@@ -82,7 +83,7 @@ static bool is_gated_product(const bl_node *node, const void *load)
     return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
 }
 
-/* The comparisons of the gate of |load| but for those with an axis whose bit is in |keep|. */
+/* Those comparisons of the gate of |load| that depend on no output axis in the bit mask |keep|. */
 static bl_clauses not_kept(bl_tune *tune, const bl_node *load, int64_t keep)
 {
     bl_clauses all = {0}, out = {0};
@@ -223,8 +224,8 @@ static bool edges_narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, 
     return true;
 }
 
-/* Leave the border of those dimensions out of the copy whose comparisons are none of |known|: the nest tests them itself, and
- * reads no padding there. False if each dimension has its border. */
+/* Shrink the dimensions of the copy to the elements of the tensor, without a border, where the nest keeps all comparisons with
+ * the edges and so reads no padding. It keeps those that are not in |known|. False if every dimension has a border. */
 static bool edges_drop_borders(staging *s, const bl_node *load, const bl_clauses *known)
 {
     bl_ir *ir = s->tune->ir;
@@ -236,8 +237,8 @@ static bool edges_drop_borders(staging *s, const bl_node *load, const bl_clauses
     for (int i = 0; i < s->n; i++) {
         stage_dim *dim = &s->dim[i];
         const bl_node *loop = bl_ptrmap_get(&s->fill, dim->range);
-        int64_t lo = 0, hi = bl_is_fixed(loop) ? bl_extent_of(loop) : 0;
-        for (int k = 0; k < all.count; k++) {
+        int64_t lo = 0, hi = loop != NULL && bl_is_fixed(loop) ? bl_extent_of(loop) : 0;
+        for (int k = 0; k < all.count && hi > 0; k++) {
             const bl_node *clause = bl_substitute(ir, all.at[k], &s->fill);
             if (bl_reaches(ir, 1, &clause, 1, &loop) &&
                 (bl_clauses_hold(known, all.at[k]) || !edges_narrow(ir, clause, loop, &lo, &hi)))
@@ -319,6 +320,8 @@ bool stage_halo(bl_tune *tune, int operand, int64_t amount)
     for (int i = 0; i < s.n; i++)
         last = is_lane(&s.dim[i]) ? last : i;
     loop = bl_ptrmap_get(&s.fill, s.dim[last].range);
+    if (loop == NULL) /* out of memory */
+        return false;
     if ((amount >= 0 || loop->op != BL_OP_RANGE ||
          !edges_fill_rows(&s, load, value == load ? NULL : value->src[2], index, loop)) &&
         !helper_fill(&s, 1, &value, &index))
@@ -422,6 +425,18 @@ bool edges_under_masks(facts *f, const bl_target *target, const bl_node *range)
     return masks;
 }
 
+int64_t edges_untiled(const bl_tune *tune, const bl_node *lanes, const bl_node *rows, const bl_node *column)
+{
+    int64_t axes = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL && range != lanes && range != rows && range != column)
+            axes |= INT64_C(1) << i;
+    }
+    return axes;
+}
+
 bool edges_bound(const facts *f, const bl_node *range)
 {
     bl_tune *tune = f->tune;
@@ -449,7 +464,7 @@ static bool bounds_short(facts *f, const bl_node *clause)
     return false;
 }
 
-/* What becomes of the gate of a padded operand whose products with padding are left out. */
+/* How a nest would evaluate the gate of a padded operand if it left out the products with padding. */
 typedef struct edge_tests {
     bool trims; /* some of its comparisons bound loops outside the innermost one, which are trimmed */
     bool few;   /* the others are along the rows of a tile, of which few elements are at an edge, and lanes share each test */

@@ -138,6 +138,8 @@ typedef struct edges_tile {
     const bl_node *lanes, *rows; /* its axes, or NULL */
     int64_t untiled;             /* the grid axes that get neither lanes nor rows, as a bit mask */
 } edges_tile;
+/* The grid axes other than |lanes|, |rows| and |column|, each of which may be NULL, as a bit mask. */
+int64_t edges_untiled(const bl_tune *tune, const bl_node *lanes, const bl_node *rows, const bl_node *column);
 /* Write padded operands of the main reduction out with their edges, so that the inner loop reads them without a gate. If the sum
  * has the same gate, as in a convolution's gradient, only the loops over the axes in |tile->untiled| need a gate. An operand of
  * which the tile reads few elements at an edge is not written. */

@@ -504,7 +504,6 @@ static double cost_under_masks(facts *f, const bl_target *target, const bl_form 
 
 static edges_tile tile_with_edges(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
-    const bl_tune *tune = before->tune;
     tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
     edges_tile out = {.untiled = 0};
     bl_tune copy;
@@ -513,11 +512,7 @@ static edges_tile tile_with_edges(const facts *before, const bl_target *target, 
     if (!choose_with_edges(before, target, form, &copy, &f, &t) || bl_binds(f.main, t.lanes_axis))
         return out;
     t.row_axis = choose_rows(&f, t.lanes_axis, gated);
-    for (int i = 0; i < tune->naxes; i++) {
-        const bl_node *range = tune->axis[i].range;
-        if (range->sub == BL_AXIS_GLOBAL && range != t.lanes_axis && range != t.row_axis)
-            out.untiled |= INT64_C(1) << i;
-    }
+    out.untiled = edges_untiled(before->tune, t.lanes_axis, t.row_axis, NULL);
     out.lanes = t.lanes_axis;
     out.rows = t.row_axis;
     return out;
